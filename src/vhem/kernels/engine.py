@@ -1,0 +1,75 @@
+"""The one switch between the compiled kernels and the NumPy ones.
+
+`VHEM_ENGINE` (native or reference) and `VHEM_INSTRUCTION_SET` (avx512, avx2 or baseline) choose by hand, for tests and
+for finding faults; otherwise the fastest that this machine runs is taken.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import warnings
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Engine(NamedTuple):
+    """Which kernels run."""
+
+    name: str  #: "native" or "reference"
+    instruction_set: str  #: "avx512", "avx2" or "baseline"; "numpy" for the reference engine
+    module: Any  #: the compiled module, or None
+
+
+def _import(instruction_set: str) -> ModuleType | None:
+    try:
+        return importlib.import_module(f"vhem.kernels._native_{instruction_set}")
+    except ModuleNotFoundError:
+        return None
+
+
+@functools.cache
+def _detect() -> Engine:
+    baseline = _import("baseline")
+    if baseline is None:
+        warnings.warn(
+            "vhem runs on its NumPy engine, many times slower than the compiled one: no C++ compiler was at hand when "
+            "it was installed. Install one (GCC or Clang) and reinstall vhem to get the compiled engine.",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return Engine("reference", "numpy", None)
+    wanted = os.environ.get("VHEM_INSTRUCTION_SET") or baseline.best_instruction_set()
+    module = _import(wanted)
+    if module is None:
+        raise ValueError(f"VHEM_INSTRUCTION_SET={wanted!r} is not built here; use avx512, avx2 or baseline.")
+    return Engine("native", wanted, module)
+
+
+def engine() -> Engine:
+    """Return the engine in use."""
+    choice = os.environ.get("VHEM_ENGINE", "")
+    if choice == "reference":
+        return Engine("reference", "numpy", None)
+    if choice not in ("", "native"):
+        raise ValueError(f"VHEM_ENGINE={choice!r} is unknown; use 'native' or 'reference'.")
+    found = _detect()
+    if choice == "native" and found.name != "native":
+        raise RuntimeError("VHEM_ENGINE=native, but the compiled kernels are not built here.")
+    return found
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Return the number of threads that `n_jobs` asks for.
+
+    None means every core this process may use, as in scikit-learn's own compiled loops; -1 likewise, -2 one fewer.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None:
+        return cores
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be None, a positive or a negative integer, got {n_jobs!r}.")
+    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))

@@ -1,0 +1,2 @@
+#include <nanobind/nanobind.h>
+void bind_sequences(nanobind::module_&) {}

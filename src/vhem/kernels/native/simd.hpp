@@ -1,0 +1,188 @@
+// One register of doubles, and the few functions on it that the kernels need.
+//
+// Written with the vector extensions of GCC and Clang, so the same source serves AVX-512, AVX2, SSE2 and NEON; only
+// where an instruction set has something better than the plain form is it called by name.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kLanes = 8;
+#elif defined(__AVX2__)
+constexpr int kLanes = 4;
+#else
+constexpr int kLanes = 2;
+#endif
+
+typedef double vec __attribute__((vector_size(8 * kLanes)));
+typedef int64_t ivec __attribute__((vector_size(8 * kLanes)));
+
+inline vec splat(double x) { return x - vec{}; }
+
+inline vec load(const double* p) {
+    vec v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+}
+
+inline void store(double* p, vec v) { std::memcpy(p, &v, sizeof v); }
+
+// The first n < kLanes doubles of p, zeros behind them; reads nothing beyond.
+inline vec load_partial(const double* p, int n) {
+#if defined(__AVX512F__)
+    return _mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p);
+#else
+    vec v = {};
+    for (int l = 0; l < n; ++l) v[l] = p[l];
+    return v;
+#endif
+}
+
+inline void store_partial(double* p, vec v, int n) {
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << n) - 1), v);
+#else
+    for (int l = 0; l < n; ++l) p[l] = v[l];
+#endif
+}
+
+inline vec vmax(vec a, vec b) {
+#if defined(__AVX512F__)
+    return _mm512_max_pd(a, b);
+#elif defined(__AVX2__)
+    return _mm256_max_pd(a, b);
+#elif defined(__SSE2__)
+    return _mm_max_pd(a, b);
+#else
+    return a > b ? a : b;
+#endif
+}
+
+inline vec vmin(vec a, vec b) {
+#if defined(__AVX512F__)
+    return _mm512_min_pd(a, b);
+#elif defined(__AVX2__)
+    return _mm256_min_pd(a, b);
+#elif defined(__SSE2__)
+    return _mm_min_pd(a, b);
+#else
+    return a < b ? a : b;
+#endif
+}
+
+inline vec vabs(vec a) { return vmax(a, -a); }
+
+inline double largest(vec a) {
+    double m = a[0];
+    for (int l = 1; l < kLanes; ++l) m = a[l] > m ? a[l] : m;
+    return m;
+}
+
+inline double smallest(vec a) { return -largest(-a); }
+
+inline double sum(vec a) {
+    double s = 0;
+    for (int l = 0; l < kLanes; ++l) s += a[l];
+    return s;
+}
+
+// a*b + c in one rounding where the processor can.
+inline vec fma(vec a, vec b, vec c) { return a * b + c; }
+
+// 1/a to the last bit or so, for finite a > 1e-300. AVX-512's division takes 16 cycles, this takes 3.
+inline vec reciprocal(vec a) {
+#if defined(__AVX512F__)
+    vec y = _mm512_rcp14_pd(a);
+    y = fma(y, 1.0 - a * y, y);
+    return fma(y, 1.0 - a * y, y);
+#else
+    return 1.0 / a;
+#endif
+}
+
+// exp(x), relative error below 3e-16·(1+|x|), for x clamped to [-708, 709]: no zero, no infinity, no denormal.
+// Reduction in one step: its error is that of a rounding of x. Polynomials: Chebyshev interpolation of (e^r-1-r)/r².
+inline vec vexp(vec x) {
+    x = vmin(vmax(x, splat(-708.0)), splat(709.0));
+    const double kShift = 0x1.8p52;  // adding it rounds to an integer and leaves that integer in the low bits
+#if defined(__AVX512F__)
+    static const double kPowers[16] = {
+        0x1.0000000000000p+0, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0,
+        0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0,
+        0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0,
+        0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};  // 2^(i/16)
+    vec shifted = fma(x, splat(0x1.71547652b82fep+4), splat(kShift));  // 16 / log 2
+    vec k = shifted - kShift;
+    vec r = fma(k, splat(-0x1.62e42fefa39efp-5), x);
+    vec p = fma(r, splat(0x1.6c17c057d3d84p-10), splat(0x1.11120ffce45e0p-7));
+    p = fma(r, p, splat(0x1.5555555516dd1p-5));
+    p = fma(r, p, splat(0x1.55555554d864cp-3));
+    p = fma(r, p, splat(0.5));
+    p = fma(r * r, p, r);
+    vec power = _mm512_permutex2var_pd(load(kPowers), (__m512i)shifted, load(kPowers + 8));
+    return _mm512_scalef_pd(fma(power, p, power), k * 0.0625);
+#else
+    vec shifted = fma(x, splat(0x1.71547652b82fep+0), splat(kShift));
+    vec k = shifted - kShift;
+    vec r = fma(k, splat(-0x1.62e42fefa39efp-1), x);
+    static const double c[10] = {0.5000000000000001,     0.16666666666666669,    0.041666666666623824,
+                                 0.008333333333330039,   0.0013888888917367081,  0.00019841269863171557,
+                                 2.4801521057868204e-05, 2.7557268276905696e-06, 2.7620201591031547e-07,
+                                 2.5100472505694996e-08};
+    vec p = splat(c[9]);
+    for (int n = 8; n >= 0; --n) p = fma(r, p, splat(c[n]));
+    p = 1.0 + fma(r * r, p, r);
+    return (vec)((ivec)p + ((ivec)shifted << 52));  // what the shift left in the high bits falls off
+#endif
+}
+
+// log(x) for normal positive x, absolute error about 1e-16·(1+|log x|). Other x give nonsense: callers look first.
+inline vec vlog(vec x) {
+    const double kLog2 = 0x1.62e42fefa39efp-1;
+#if defined(__AVX512F__)
+    alignas(64) static const struct Table {
+        double inverse[16], log[16];
+        Table() {
+            for (int i = 0; i < 16; ++i) {
+                inverse[i] = 1.0 / (1.0 + (i + 0.5) / 16.0);
+                log[i] = -std::log(inverse[i]);
+            }
+        }
+    } table;
+    vec exponent = _mm512_getexp_pd(x);
+    vec m = _mm512_getmant_pd(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
+    __m512i index = _mm512_srli_epi64((__m512i)m, 48);  // the four leading bits of the mantissa
+    vec inverse = _mm512_permutex2var_pd(load(table.inverse), index, load(table.inverse + 8));
+    vec offset = _mm512_permutex2var_pd(load(table.log), index, load(table.log + 8));
+    vec r = fma(m, inverse, splat(-1.0));
+    vec p = fma(r, splat(-0.1251745145719268), splat(0.14305104427658366));
+    p = fma(r, p, splat(-0.16666657971463916));
+    p = fma(r, p, splat(0.19999990338900672));
+    p = fma(r, p, splat(-0.2500000000108287));
+    p = fma(r, p, splat(0.3333333333453649));
+    p = fma(r, p, splat(-0.5));
+    return fma(exponent, splat(kLog2), offset) + fma(r * r, p, r);
+#else
+    // Mantissa in [√½, √2), then log m = 2 atanh s with s = (m-1)/(m+1).
+    ivec bits = (ivec)x - 0x3fe6a09e667f3bcd;
+    ivec exponent = bits >> 52;
+    vec m = (vec)((bits & 0x000fffffffffffff) + 0x3fe6a09e667f3bcd);
+    vec k = (vec)(exponent + (ivec)splat(0x1.8p52)) - 0x1.8p52;
+    vec s = (m - 1.0) / (m + 1.0), z = s * s;
+    static const double c[7] = {0.3333333333333335,  0.19999999999949444, 0.14285714313126918, 0.11111105544689746,
+                                0.09091446216268516, 0.07665805861025327, 0.07308903576731414};
+    vec p = splat(c[6]);
+    for (int n = 5; n >= 0; --n) p = fma(z, p, splat(c[n]));
+    return fma(k, splat(kLog2), 2.0 * fma(s * z, p, s));
+#endif
+}
+
+}  // namespace
