@@ -33,3 +33,39 @@ class Parameters(NamedTuple):
     def take(self, index: npt.NDArray[np.intp] | slice) -> Parameters:
         """Return the models at `index`."""
         return Parameters(*(array[index] for array in self))
+
+
+class Statistics(NamedTuple):
+    """What one E-step of VHEM leaves for the M-step: sums over base models i, for every reduced model j.
+
+    With w = z_ij N_i and u = w ν̂(ρ,β) c_βm η(ℓ|m;β,ρ), in the letters of the equations. The moments are taken about
+    anchors a, normally the present means, so that no digits are lost on data far from the origin.
+    """
+
+    bound: float  #: 𝒥
+    mass: FloatArray  #: (K_r,) Σ z_ij, or Σ N_i z_ij in the second form of the weights
+    start: FloatArray  #: (K_r, S) Σ w ν̂₁(σ)
+    trans: FloatArray  #: (K_r, S, S) Σ w ξ̂(ρ,σ)
+    count: FloatArray  #: (K_r, S, M) Σ u
+    first: FloatArray  #: (K_r, S, M, d) Σ u (μ_βm - a)
+    second: FloatArray  #: (K_r, S, M, d) or (K_r, S, M, d, d) Σ u [Σ_βm + (μ_βm - a)(μ_βm - a)ᵀ]
+    responsibilities: FloatArray | None  #: (K_b, K_r) z_ij, where asked for
+    n_evaluated: int  #: pairs whose J was computed
+    n_forward: int  #: pairs whose statistics were computed
+
+    @staticmethod
+    def zeros(reduced: Parameters) -> Statistics:
+        """Return empty sums for these reduced models."""
+        K, S, M, d = reduced.means.shape
+        return Statistics(
+            0.0,
+            np.zeros(K),
+            np.zeros((K, S)),
+            np.zeros((K, S, S)),
+            np.zeros((K, S, M)),
+            np.zeros((K, S, M, d)),
+            np.zeros_like(reduced.covars),
+            None,
+            0,
+            0,
+        )

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <new>
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -35,11 +36,12 @@ inline vec load(const double* p) {
 
 inline void store(double* p, vec v) { std::memcpy(p, &v, sizeof v); }
 
-// The first n < kLanes doubles of p, zeros behind them; reads nothing beyond.
+// The first n <= kLanes doubles of p, zeros behind them; reads nothing beyond.
 inline vec load_partial(const double* p, int n) {
 #if defined(__AVX512F__)
     return _mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p);
 #else
+    if (n == kLanes) return load(p);
     vec v = {};
     for (int l = 0; l < n; ++l) v[l] = p[l];
     return v;
@@ -108,10 +110,11 @@ inline vec reciprocal(vec a) {
 #endif
 }
 
-// exp(x), relative error below 3e-16·(1+|x|), for x clamped to [-708, 709]: no zero, no infinity, no denormal.
+// exp(x), relative error below 3e-16·(1+|x|), for x clamped to [-650, 709]: no zero, no infinity, and enough room below
+// the result (5e-283 at least) that products with probabilities do not fall into the slow denormal numbers.
 // Reduction in one step: its error is that of a rounding of x. Polynomials: Chebyshev interpolation of (e^r-1-r)/r².
 inline vec vexp(vec x) {
-    x = vmin(vmax(x, splat(-708.0)), splat(709.0));
+    x = vmin(vmax(x, splat(-650.0)), splat(709.0));
     const double kShift = 0x1.8p52;  // adding it rounds to an integer and leaves that integer in the low bits
 #if defined(__AVX512F__)
     static const double kPowers[16] = {
@@ -184,5 +187,44 @@ inline vec vlog(vec x) {
     return fma(k, splat(kLog2), 2.0 * fma(s * z, p, s));
 #endif
 }
+
+// While one lives, results too small for a normal double become zero in this thread: on x86 a denormal operand costs a
+// hundred cycles.
+class FlushDenormals {
+#if defined(__SSE2__)
+    unsigned saved_ = _mm_getcsr();
+
+   public:
+    FlushDenormals() { _mm_setcsr(saved_ | 0x8040); }
+    ~FlushDenormals() { _mm_setcsr(saved_); }
+#else
+   public:
+    FlushDenormals() {}
+#endif
+};
+
+// A growing array of registers, aligned as they need.
+class VecArray {
+    vec* data_ = nullptr;
+    size_t size_ = 0;
+
+   public:
+    VecArray() = default;
+    VecArray(const VecArray&) = delete;
+    VecArray& operator=(const VecArray&) = delete;
+    ~VecArray() { ::operator delete[](data_, std::align_val_t(sizeof(vec))); }
+
+    // Room for n registers; what was in it is kept.
+    void resize(size_t n) {
+        if (n <= size_) return;
+        n = n > 2 * size_ ? n : 2 * size_;
+        vec* bigger = static_cast<vec*>(::operator new[](n * sizeof(vec), std::align_val_t(sizeof(vec))));
+        if (size_) std::memcpy(bigger, data_, size_ * sizeof(vec));
+        ::operator delete[](data_, std::align_val_t(sizeof(vec)));
+        data_ = bigger;
+        size_ = n;
+    }
+    vec* data() { return data_; }
+};
 
 }  // namespace

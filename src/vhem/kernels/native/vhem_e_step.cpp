@@ -1,2 +1,561 @@
+// The E-step of VHEM (MATH section 1) over all pairs of base and reduced HMMs, and the sums that the M-step divides.
+//
+// Base models are taken in blocks. For a block: emissions against all reduced states; an upper bound of every J_ij; then
+// rounds in which each base model offers its most promising reduced model not yet looked at, until none left can have a
+// responsibility above exp(-kCutoff). Pairs are evaluated kLanes at a time, whatever models they join. Forward passes are
+// made only for pairs that matter. Nothing is dropped that could be seen in the result: what was skipped is bounded per
+// cluster, and a cluster so starved that the skipped part might show is gone through again in full.
 #include <nanobind/nanobind.h>
-void bind_vhem(nanobind::module_&) {}
+#include <nanobind/ndarray.h>
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+
+#include "emissions.hpp"
+#include "pairs.hpp"
+#include "threads.hpp"
+
+namespace nb = nanobind;
+
+namespace {
+
+constexpr double kCutoff = 44;         // exp(-44) = 8e-20
+constexpr double kNegligible = 1e-12;  // skipped mass of a cluster, relative to its mass, that no result shows
+constexpr long kBlock = 64;            // base models a block, at most
+constexpr long kBlockBytes = 1 << 20;  // emissions of a block: they should stay in the second-level cache
+constexpr long kChunks = 64;           // independent sums, added up in order: the same for any number of threads
+constexpr long kChunkBytes = 1 << 26;  // all of them together, roughly
+
+struct Models {
+    long K, S, M;
+    const double *startprob, *transmat, *mix_weights;
+    Gaussians gaussians;
+    const int64_t* n_states;
+};
+
+// What one call is about; read by all threads.
+struct Job {
+    Models base, reduced;
+    const double *constants;   // of the reduced Gaussians: log c - ½(d log 2π + log|Σ|)
+    const double *anchors;     // moments are taken about these, (K_r,S_r,M_r,d)
+    const double *occupancy;   // Σ_t p_t(β) of every base model, (K_b,S_b)
+    const double *counts;      // N_i
+    const double *scales;      // a_i: logits are a_i log ω_j + N_i J_ij
+    const double *log_weights; // log ω_j
+    int tau;
+    bool prune, early_stop;
+};
+
+// Sums over base models for the clusters of one pass.
+struct Totals {
+    std::vector<double> mass, skipped, start, trans, count, first, second;
+    double bound = 0;
+    long evaluated = 0, forwarded = 0;
+
+    Totals(const Job& job, size_t n) {
+        const Models& r = job.reduced;
+        const size_t S = static_cast<size_t>(r.S), G = S * static_cast<size_t>(r.M);
+        mass.resize(n), skipped.resize(n), start.resize(n * S), trans.resize(n * S * S), count.resize(n * G);
+        first.resize(n * G * static_cast<size_t>(r.gaussians.d));
+        second.resize(n * G * static_cast<size_t>(r.gaussians.covar_size()));
+    }
+    void add(const Totals& other) {
+        auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
+            for (size_t e = 0; e < to.size(); ++e) to[e] += from[e];
+        };
+        sum(mass, other.mass), sum(skipped, other.skipped), sum(start, other.start), sum(trans, other.trans);
+        sum(count, other.count), sum(first, other.first), sum(second, other.second);
+        bound += other.bound, evaluated += other.evaluated, forwarded += other.forwarded;
+    }
+    static long bytes(const Job& job, size_t n) {
+        const Models& r = job.reduced;
+        return 8 * static_cast<long>(n) * r.S * (1 + r.S + r.M * (1 + r.gaussians.d + r.gaussians.covar_size()));
+    }
+};
+
+// A set of clusters to go through: all that have weight, or the starved ones once more.
+struct Pass {
+    const Job& job;
+    const std::vector<long> clusters;  // their numbers in the reduced model
+    const EmissionPanels panels;
+    const bool prune;            // else every pair is evaluated and carried forward
+    const double* known_log_sum; // log Σ_j exp(logit_ij) of a pass before, or null: to be found here
+    double* log_sum;             // where to leave it
+    double* responsibilities;    // (K_b,K_r), or null
+    double* J;                   // (K_b,K_r): then J alone is wanted, and nothing else is done
+    bool diagonal = false;       // J_ii alone is wanted, into J (K_b,): base and reduced models are the same
+
+    static std::vector<long> states(const Job& job, const std::vector<long>& clusters) {
+        std::vector<long> out;
+        for (long j : clusters)
+            for (long s = 0; s < job.reduced.S; ++s) out.push_back(j * job.reduced.S + s);
+        return out;
+    }
+    Pass(const Job& job, std::vector<long> wanted, bool prune, const double* known, double* log_sum, double* z, double* J)
+        : job(job),
+          clusters(std::move(wanted)),
+          panels(states(job, clusters), job.reduced.M, job.constants, job.reduced.gaussians),
+          prune(prune),
+          known_log_sum(known),
+          log_sum(log_sum),
+          responsibilities(z),
+          J(J) {}
+    size_t size() const { return clusters.size(); }
+};
+
+// A pair that was carried forward, its logit, and where its statistics lie.
+struct Slot {
+    long i, c;  // base model within the block, cluster within the pass
+    double logit;
+    size_t at;  // ν̂₁ (S_r), ξ̂ (S_r·S_r), ν̂ (S_b·S_r)
+};
+
+struct Pair {
+    long i, c;
+};
+
+// One thread's work on one block of base models after another.
+class Block {
+    const Pass& pass_;
+    const Job& job_;
+    const long Sb_, Sr_, C_, n_clusters_;
+    const bool mixtures_;
+    long begin_ = 0, size_ = 0;
+    std::vector<double> E_, eta_, upper_, best_, stats_, weights_, counts_;
+    std::vector<std::vector<std::pair<double, long>>> heaps_;
+    std::vector<Slot> slots_;
+    std::vector<WeightedRow> rows_;
+    std::vector<size_t> order_;
+    Pack pack_, careful_;
+    Pair loaded_[kLanes];
+
+   public:
+    explicit Block(const Pass& pass)
+        : pass_(pass),
+          job_(pass.job),
+          Sb_(job_.base.S),
+          Sr_(job_.reduced.S),
+          C_(pass.panels.columns),
+          n_clusters_(static_cast<long>(pass.size())),
+          mixtures_(job_.base.M > 1 || job_.reduced.M > 1) {
+        for (auto& pair : loaded_) pair.i = -1;
+    }
+
+    static long block_size(const Pass& pass) {
+        const Job& job = pass.job;
+        const long mixtures = job.base.M > 1 || job.reduced.M > 1 ? job.base.M * job.reduced.M : 0;
+        long bytes = 8 * job.base.S * pass.panels.columns * (1 + mixtures);
+        if (!pass.prune) bytes += 8 * static_cast<long>(pass.size()) * job.reduced.S * (1 + job.reduced.S + job.base.S);
+        return std::min(kBlock, std::max<long>(kLanes, kBlockBytes / bytes / kLanes * kLanes));
+    }
+
+    void run(long begin, long end, Totals& totals) {
+        begin_ = begin, size_ = end - begin;
+        emissions();
+        if (pass_.J) return all_J();
+        slots_.clear(), stats_.clear();
+        upper_.assign(static_cast<size_t>(size_ * n_clusters_), 0);
+        best_.assign(static_cast<size_t>(size_), -1e308);
+        pass_.prune ? rounds(totals) : everything(totals);
+        assign(totals);
+        accumulate(totals);
+    }
+
+   private:
+    void emissions() {
+        const long states = size_ * Sb_;
+        E_.resize(static_cast<size_t>(states * C_));
+        if (mixtures_) eta_.resize(static_cast<size_t>(states * job_.base.M * job_.reduced.M * C_));
+        emission_step(pass_.panels, job_.base.gaussians, job_.base.mix_weights, job_.base.M, begin_ * Sb_, states,
+                      E_.data(), eta_.data());
+    }
+
+    double logit(Pair pair, double J) const {
+        const long i = begin_ + pair.i;
+        return job_.scales[i] * job_.log_weights[pass_.clusters[pair.c]] + job_.counts[i] * J;
+    }
+
+    // J_ij ≤ Σ_β (Σ_t p_t(β)) max_ρ E(β,ρ), as a bound on the logit of every pair; and the order to try them in.
+    void bound_pairs() {
+        heaps_.resize(static_cast<size_t>(size_));
+        for (long i = 0; i < size_; ++i) {
+            auto& heap = heaps_[i];
+            heap.resize(static_cast<size_t>(n_clusters_));
+            double* upper = &upper_[i * n_clusters_];
+            std::fill(upper, upper + n_clusters_, 0.0);
+            for (long b = 0; b < job_.base.n_states[begin_ + i]; ++b) {
+                const double occupancy = job_.occupancy[(begin_ + i) * Sb_ + b];
+                const double* row = &E_[(i * Sb_ + b) * C_];
+                for (long c = 0; c < n_clusters_; ++c, row += Sr_) {
+                    double top = row[0];
+                    for (long s = 1; s < job_.reduced.n_states[pass_.clusters[c]]; ++s) top = std::max(top, row[s]);
+                    upper[c] += occupancy * top;
+                }
+            }
+            for (long c = 0; c < n_clusters_; ++c) heap[c] = {upper[c] = logit({i, c}, upper[c]), c};
+            std::make_heap(heap.begin(), heap.end());
+        }
+    }
+
+    void rounds(Totals& totals) {
+        bound_pairs();
+        std::vector<long> alive(static_cast<size_t>(size_));
+        for (long i = 0; i < size_; ++i) alive[i] = i;
+        Pair pairs[kLanes];
+        while (!alive.empty()) {
+            int n = 0;
+            size_t still = 0;
+            for (long i : alive) {
+                auto& heap = heaps_[i];
+                if (heap.empty() || heap.front().first < best_[i] - kCutoff) continue;
+                pairs[n++] = {i, heap.front().second};
+                std::pop_heap(heap.begin(), heap.end());
+                heap.pop_back();
+                alive[still++] = i;
+                if (n == kLanes) evaluate(pairs, n, totals), n = 0;
+            }
+            if (n) evaluate(pairs, n, totals);
+            alive.resize(still);
+        }
+    }
+
+    void everything(Totals& totals) {
+        Pair pairs[kLanes];
+        for (long i = 0; i < size_; i += kLanes)
+            for (long c = 0; c < n_clusters_; ++c) {
+                const int n = static_cast<int>(std::min<long>(kLanes, size_ - i));
+                for (int l = 0; l < n; ++l) pairs[l] = {i + l, c};
+                evaluate(pairs, n, totals);
+            }
+    }
+
+    void all_J() {
+        Pair pairs[kLanes];
+        for (long i = 0; i < size_; i += kLanes) {
+            const int n = static_cast<int>(std::min<long>(kLanes, size_ - i));
+            for (long c = 0; c < (pass_.diagonal ? 1 : n_clusters_); ++c) {
+                for (int l = 0; l < n; ++l) pairs[l] = {i + l, pass_.diagonal ? begin_ + i + l : c};
+                const unsigned lost = run_backward(pairs, n);
+                for (int l = 0; l < n; ++l) {
+                    const long row = begin_ + pairs[l].i;
+                    pass_.J[pass_.diagonal ? row : row * n_clusters_ + c] = (lost >> l & 1 ? careful_ : pack_).J[l];
+                }
+            }
+        }
+    }
+
+    // Backward passes of n pairs in pack_; the lanes returned as bits were too much for the fast form and are in careful_.
+    unsigned run_backward(const Pair* pairs, int n) {
+        load_pack(pack_, pairs, n);
+        backward(pack_, job_.tau, job_.early_stop);
+        unsigned lost = 0;
+        for (int l = 0; l < n; ++l) lost |= static_cast<unsigned>(!(pack_.lowest[l] >= kTiny)) << l;
+        if (lost) {
+            for (auto& pair : loaded_) pair.i = -1;
+            load_pack(careful_, pairs, n);
+            for (auto& pair : loaded_) pair.i = -1;
+            for (int e = 0; e < careful_.R * careful_.R; ++e)
+                for (int l = 0; l < kLanes; ++l)
+                    careful_.log_A_r[e][l] = careful_.A_r[e][l] > 0 ? std::log(careful_.A_r[e][l]) : kMinusInfinity;
+            backward_careful(careful_, job_.tau);
+        }
+        return lost;
+    }
+
+    void evaluate(const Pair* pairs, int n, Totals& totals) {
+        const unsigned lost = run_backward(pairs, n);
+        bool fast = false, careful = false;
+        double logits[kLanes];
+        for (int l = 0; l < n; ++l) {
+            const Pack& pack = lost >> l & 1 ? careful_ : pack_;
+            logits[l] = logit(pairs[l], pack.J[l]);
+            if (!std::isfinite(logits[l])) throw std::overflow_error("an expected log-likelihood is not finite");
+            best_[pairs[l].i] = std::max(best_[pairs[l].i], logits[l]);
+        }
+        totals.evaluated += n;
+        unsigned matters = 0;
+        for (int l = 0; l < n; ++l) {
+            upper_[pairs[l].i * n_clusters_ + pairs[l].c] = logits[l];
+            if (pass_.prune && logits[l] < best_[pairs[l].i] - kCutoff) continue;
+            matters |= 1u << l;
+            (lost >> l & 1 ? careful : fast) = true;
+        }
+        if (fast) forward(pack_);
+        if (careful) forward_careful(careful_);
+        for (int l = 0; l < n; ++l)
+            if (matters >> l & 1) keep(pairs[l], logits[l], lost >> l & 1 ? careful_ : pack_, l);
+        totals.forwarded += __builtin_popcount(matters);
+    }
+
+    void keep(Pair pair, double logit, const Pack& pack, int lane) {
+        const size_t at = stats_.size();
+        slots_.push_back({pair.i, pair.c, logit, at});
+        stats_.resize(at + static_cast<size_t>(Sr_ + Sr_ * Sr_ + Sb_ * Sr_));
+        double *nu1 = &stats_[at], *xi = nu1 + Sr_, *nu = xi + Sr_ * Sr_;
+        const int R = pack.R;
+        const long nr = job_.reduced.n_states[pass_.clusters[pair.c]], nb = job_.base.n_states[begin_ + pair.i];
+        for (long s = 0; s < nr; ++s) nu1[s] = pack.nu1[s][lane];
+        for (long s = 0; s < nr; ++s)
+            for (long t = 0; t < nr; ++t) xi[s * Sr_ + t] = pack.xi[s * R + t][lane];
+        for (long b = 0; b < nb; ++b)
+            for (long s = 0; s < nr; ++s) nu[b * Sr_ + s] = pack.N[b * R + s][lane];
+    }
+
+    // Pairs into lanes. Where models differ in size, the states a lane lacks are copies of its state 0 that no transition
+    // leads to: they change nothing and stay finite. Lanes without a pair repeat the first.
+    void load_pack(Pack& pack, const Pair* pairs, int n) {
+        long B = 1, R = 1;
+        for (int l = 0; l < n; ++l) {
+            B = std::max<long>(B, job_.base.n_states[begin_ + pairs[l].i]);
+            R = std::max<long>(R, job_.reduced.n_states[pass_.clusters[pairs[l].c]]);
+        }
+        if (B != pack.B || R != pack.R) {
+            pack.reserve(static_cast<int>(B), static_cast<int>(R));
+            for (auto& pair : loaded_) pair.i = -1;
+        }
+        for (int l = 0; l < kLanes; ++l) load_lane(pack, pairs[l < n ? l : 0], l);
+    }
+
+    void load_lane(Pack& pack, Pair pair, int lane) {
+        const long i = begin_ + pair.i, j = pass_.clusters[pair.c], B = pack.B, R = pack.R;
+        const long nb = job_.base.n_states[i], nr = job_.reduced.n_states[j];
+        if (loaded_[lane].i != i) load_chain(job_.base, i, B, pack.pi_b, pack.A_b, lane);
+        if (loaded_[lane].i != i || loaded_[lane].c != j) load_chain(job_.reduced, j, R, pack.pi_r, pack.A_r, lane);
+        loaded_[lane] = {i, j};
+        const double* E = &E_[pair.i * Sb_ * C_ + pair.c * Sr_];
+        double* to = reinterpret_cast<double*>(pack.E) + lane;
+        for (long b = 0; b < B; ++b) {
+            const double* row = E + (b < nb ? b : 0) * C_;
+            for (long s = 0; s < nr; ++s, to += kLanes) *to = row[s];
+            for (long s = nr; s < R; ++s, to += kLanes) *to = row[0];
+        }
+    }
+
+    static void load_chain(const Models& models, long k, long S, vec* pi, vec* A, int lane) {
+        const long n = models.n_states[k];
+        const double *startprob = models.startprob + k * models.S, *transmat = models.transmat + k * models.S * models.S;
+        double *to_pi = reinterpret_cast<double*>(pi) + lane, *to = reinterpret_cast<double*>(A) + lane;
+        for (long s = 0; s < S; ++s) to_pi[s * kLanes] = s < n ? startprob[s] : 0;
+        for (long s = 0; s < S; ++s) {
+            const double* row = transmat + (s < n ? s : 0) * models.S;
+            for (long t = 0; t < n; ++t, to += kLanes) *to = row[t];
+            for (long t = n; t < S; ++t, to += kLanes) *to = 0;
+        }
+    }
+
+    // log Σ_j exp(logit), responsibilities, the bound, and what the pairs not carried forward could add up to.
+    void assign(Totals& totals) {
+        std::vector<double> total(static_cast<size_t>(size_), 0.0);
+        for (long i = 0; i < size_; ++i)
+            for (long c = 0; c < n_clusters_; ++c) total[i] += std::exp(upper_[i * n_clusters_ + c] - best_[i]);
+        if (pass_.prune) {  // bounds are no logits: only pairs that were looked at count
+            std::fill(total.begin(), total.end(), 0.0);
+            for (const Slot& slot : slots_) total[slot.i] += std::exp(slot.logit - best_[slot.i]);
+        }
+        for (long i = 0; i < size_; ++i) {
+            double& log_sum = total[i];
+            log_sum = pass_.known_log_sum ? pass_.known_log_sum[begin_ + i] : best_[i] + std::log(log_sum);
+            if (pass_.log_sum) pass_.log_sum[begin_ + i] = log_sum;
+            if (!pass_.known_log_sum) totals.bound += log_sum;
+        }
+        for (Slot& slot : slots_) {
+            const double z = std::exp(slot.logit - total[slot.i]);
+            const long i = begin_ + slot.i, j = pass_.clusters[slot.c];
+            if (pass_.responsibilities) pass_.responsibilities[i * job_.reduced.K + j] = z;
+            totals.mass[slot.c] += job_.scales[i] * z;
+            slot.logit = z * job_.counts[i];  // from here on the pair's weight in the M-step
+            upper_[slot.i * n_clusters_ + slot.c] = -1e308;
+        }
+        if (!pass_.prune) return;
+        for (long i = 0; i < size_; ++i)
+            for (long c = 0; c < n_clusters_; ++c) {
+                const double gap = upper_[i * n_clusters_ + c] - total[i];
+                if (gap > -700) totals.skipped[c] += job_.scales[begin_ + i] * std::exp(gap);
+            }
+    }
+
+    // The pairs' statistics, times their weights, into the totals, cluster by cluster.
+    void accumulate(Totals& totals) {
+        order_.resize(slots_.size());
+        for (size_t s = 0; s < order_.size(); ++s) order_[s] = s;
+        std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return slots_[a].c < slots_[b].c; });
+        for (size_t begin = 0, end; begin < order_.size(); begin = end) {
+            const long c = slots_[order_[begin]].c;
+            for (end = begin; end < order_.size() && slots_[order_[end]].c == c;) ++end;
+            accumulate_cluster(c, begin, end, totals);
+        }
+    }
+
+    void accumulate_cluster(long c, size_t begin, size_t end, Totals& totals) {
+        const long Mb = job_.base.M, Mr = job_.reduced.M, G = Sr_ * Mr, d = job_.base.gaussians.d;
+        rows_.clear();
+        weights_.resize((end - begin) * static_cast<size_t>(Sb_ * Mb * G));
+        double* to = weights_.data();
+        for (size_t e = begin; e < end; ++e) {
+            const Slot& slot = slots_[order_[e]];
+            const double *nu1 = &stats_[slot.at], *xi = nu1 + Sr_, *nu = xi + Sr_ * Sr_, w = slot.logit;
+            if (w == 0) continue;
+            for (long s = 0; s < Sr_; ++s) totals.start[c * Sr_ + s] += w * nu1[s];
+            for (long s = 0; s < Sr_ * Sr_; ++s) totals.trans[c * Sr_ * Sr_ + s] += w * xi[s];
+            for (long b = 0; b < job_.base.n_states[begin_ + slot.i]; ++b)
+                for (long m = 0; m < Mb; ++m, to += G) {
+                    weigh_gaussian(slot, b, m, w, nu + b * Sr_, to);
+                    rows_.push_back({((begin_ + slot.i) * Sb_ + b) * Mb + m, to});
+                }
+        }
+        const long covar = job_.base.gaussians.covar_size();
+        MomentSums::add(rows_, job_.base.gaussians, G, job_.anchors + pass_.clusters[c] * G * d, &totals.count[c * G],
+                        &totals.first[c * G * d], &totals.second[c * G * covar]);
+    }
+
+    // u = w ν̂(ρ,β) c_βm η(ℓ|m;β,ρ) for all (ρ,ℓ).
+    void weigh_gaussian(const Slot& slot, long b, long m, double w, const double* nu, double* to) const {
+        if (!mixtures_) {
+            for (long s = 0; s < Sr_; ++s) to[s] = w * nu[s];
+            return;
+        }
+        const long Mb = job_.base.M, Mr = job_.reduced.M;
+        const double c = w * job_.base.mix_weights[((begin_ + slot.i) * Sb_ + b) * Mb + m];
+        const double* eta = &eta_[((slot.i * Sb_ + b) * Mb + m) * Mr * C_ + slot.c * Sr_];
+        for (long s = 0; s < Sr_; ++s)
+            for (long l = 0; l < Mr; ++l) to[s * Mr + l] = c * nu[s] * eta[l * C_ + s];
+    }
+};
+
+Totals run_pass(const Pass& pass, int n_threads) {
+    const Job& job = pass.job;
+    const long size = Block::block_size(pass), n_blocks = (job.base.K + size - 1) / size;
+    const long room = std::max<long>(4, kChunkBytes / std::max<long>(1, Totals::bytes(job, pass.size())));
+    const long n_chunks = std::min({n_blocks, kChunks, room});
+    std::vector<Totals> chunks(static_cast<size_t>(n_chunks), Totals(job, pass.J ? 0 : pass.size()));
+    std::vector<std::unique_ptr<Block>> workers(static_cast<size_t>(std::max(n_threads, 1)));
+    std::atomic<bool> failed{false};
+    parallel_for(n_chunks, n_threads, [&](long chunk, int thread) {
+        FlushDenormals flush;
+        try {
+            if (!workers[thread]) workers[thread] = std::make_unique<Block>(pass);
+            for (long b = chunk * n_blocks / n_chunks; b < (chunk + 1) * n_blocks / n_chunks; ++b)
+                workers[thread]->run(b * size, std::min(job.base.K, (b + 1) * size), chunks[chunk]);
+        } catch (...) {
+            failed = true;
+        }
+    });
+    if (failed) throw std::runtime_error("not finite");
+    for (size_t c = 1; c < chunks.size(); ++c) chunks[0].add(chunks[c]);
+    return std::move(chunks[0]);
+}
+
+using Input = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Integers = nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>;
+using Output = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
+
+Models models(const Input& startprob, const Input& transmat, const Input& mix, const Input& means, const Input& covars,
+              const Integers& n_states) {
+    const auto n = [&](int axis) { return static_cast<long>(means.shape(axis)); };
+    return {n(0),          n(1), n(2), startprob.data(), transmat.data(), mix.data(),
+            {means.data(), covars.data(), n(3), covars.ndim() == 4}, n_states.data()};
+}
+
+double* data_or_null(Output& array) { return array.size() ? array.data() : nullptr; }
+
+void expected_log_likelihood(Input b_start, Input b_trans, Input b_mix, Input b_means, Input b_covars, Integers b_states,
+                             Input r_start, Input r_trans, Input r_mix, Input r_means, Input precisions, Integers r_states,
+                             Input constants, int tau, bool early_stop, bool diagonal, int n_threads, Output J) {
+    Job job{};
+    job.base = models(b_start, b_trans, b_mix, b_means, b_covars, b_states);
+    job.reduced = models(r_start, r_trans, r_mix, r_means, precisions, r_states);
+    job.constants = constants.data(), job.tau = tau, job.early_stop = early_stop;
+    nb::gil_scoped_release release;
+    std::vector<long> all(static_cast<size_t>(job.reduced.K));
+    for (size_t j = 0; j < all.size(); ++j) all[j] = static_cast<long>(j);
+    Pass pass(job, all, false, nullptr, nullptr, nullptr, J.data());
+    pass.diagonal = diagonal;
+    run_pass(pass, n_threads);
+}
+
+// Fills the outputs, sums per cluster as in kernels/parameters.py's Statistics, and returns (bound, pairs evaluated, pairs
+// carried forward).
+nb::tuple e_step(Input b_start, Input b_trans, Input b_mix, Input b_means, Input b_covars, Integers b_states, Input r_start,
+                 Input r_trans, Input r_mix, Input r_means, Input precisions, Integers r_states, Input constants,
+                 Input anchors, Input occupancy, Input counts, Input scales, Input log_weights, int tau, bool prune,
+                 bool early_stop, int n_threads, Output mass, Output start, Output trans, Output count, Output first,
+                 Output second, Output responsibilities) {
+    Job job{models(b_start, b_trans, b_mix, b_means, b_covars, b_states),
+            models(r_start, r_trans, r_mix, r_means, precisions, r_states),
+            constants.data(), anchors.data(), occupancy.data(), counts.data(), scales.data(), log_weights.data(),
+            tau, prune, early_stop};
+    double* z = data_or_null(responsibilities);
+    double bound;
+    long evaluated, forwarded;
+    {
+        nb::gil_scoped_release release;
+        const long S = job.reduced.S, G = S * job.reduced.M, d = job.base.gaussians.d;
+        const long covar = job.base.gaussians.covar_size();
+        auto write = [&](const Pass& pass, const Totals& totals) {
+            auto copy = [&](const std::vector<double>& from, Output& to, long width) {
+                for (size_t c = 0; c < pass.size(); ++c)
+                    std::copy_n(&from[c * static_cast<size_t>(width)], width, to.data() + pass.clusters[c] * width);
+            };
+            copy(totals.mass, mass, 1), copy(totals.start, start, S), copy(totals.trans, trans, S * S);
+            copy(totals.count, count, G), copy(totals.first, first, G * d), copy(totals.second, second, G * covar);
+        };
+        std::vector<long> alive, starved;
+        for (long j = 0; j < job.reduced.K; ++j)
+            if (std::isfinite(job.log_weights[j])) alive.push_back(j);
+        std::vector<double> log_sum(static_cast<size_t>(job.base.K));
+        const Pass pass(job, alive, prune, nullptr, log_sum.data(), z, nullptr);
+        Totals totals = run_pass(pass, n_threads);
+        write(pass, totals);
+        bound = totals.bound, evaluated = totals.evaluated, forwarded = totals.forwarded;
+        for (size_t c = 0; c < alive.size(); ++c)
+            if (totals.skipped[c] > kNegligible * totals.mass[c]) starved.push_back(alive[c]);
+        if (!starved.empty()) {
+            const Pass again(job, starved, false, log_sum.data(), nullptr, z, nullptr);
+            totals = run_pass(again, n_threads);
+            write(again, totals);
+            evaluated += totals.evaluated, forwarded += totals.forwarded;
+        }
+    }
+    return nb::make_tuple(bound, evaluated, forwarded);
+}
+
+// Seconds per exponential, logarithm and fused multiply-add of one thread at its best, everything in the first-level
+// cache: the practical limit that benchmarks measure against.
+nb::tuple best_rates() {
+    constexpr int n = 64, repeats = 20000;
+    VecArray memory;
+    memory.resize(n);
+    vec *x = memory.data(), keep = {};
+    for (int e = 0; e < n; ++e) x[e] = splat(-0.01 * e - 0.3);
+    auto seconds = [&](auto work) {
+        double best = 1e9;
+        for (int trial = 0; trial < 5; ++trial) {
+            const auto start = std::chrono::steady_clock::now();
+            for (int r = 0; r < repeats; ++r) {
+                work();
+                asm volatile("" ::: "memory");
+            }
+            best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        }
+        return best / (static_cast<double>(repeats) * n * kLanes);
+    };
+    const double exp_time = seconds([&] { for (int e = 0; e < n; ++e) keep += vexp(x[e]); });
+    const double log_time = seconds([&] { for (int e = 0; e < n; ++e) keep += vlog(-x[e]); });
+    vec sums[12] = {};
+    const double fma_time = seconds([&] {
+        for (int e = 0; e < n; ++e)
+            for (int s = 0; s < 12; ++s) sums[s] = fma(sums[s], x[e], x[0]);
+    }) / 12;
+    for (int s = 0; s < 12; ++s) keep += sums[s];
+    if (std::isnan(keep[0])) return nb::make_tuple(0.0, 0.0, 0.0);  // uses the results, so that they are computed
+    return nb::make_tuple(exp_time, log_time, fma_time);
+}
+
+}  // namespace
+
+void bind_vhem(nb::module_& m) {
+    m.def("expected_log_likelihood", &expected_log_likelihood);
+    m.def("e_step", &e_step);
+    m.def("best_rates", &best_rates);
+}

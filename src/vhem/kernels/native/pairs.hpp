@@ -1,0 +1,349 @@
+// The recursions of MATH section 1 for one pack: kLanes pairs (base HMM i, reduced HMM j), one pair a lane.
+//
+// Two forms of the same equations. The fast one exponentiates once per (γ,σ,t) and multiplies by the transition matrix;
+// it is exact unless a product falls below kTiny, which it reports per lane. The careful one keeps everything in logs,
+// one exponential per non-zero transition, and takes the lanes that the fast one gave up: left-right models, mostly.
+#pragma once
+
+#include <initializer_list>
+
+#include "simd.hpp"
+
+namespace {
+
+constexpr double kTiny = 1e-200;
+
+// One pack's inputs, working memory and results. Base states β,γ < B, reduced states ρ,σ < R; matrices are row-major.
+// Lanes with fewer states than B or R carry copies of their state 0 that nothing leads to (see Block::load).
+struct Pack {
+    int B = 0, R = 0;
+    vec *pi_b, *A_b, *pi_r, *A_r, *log_A_r, *E;  // inputs
+    vec *Y, *T, *m, *g, *q, *nu, *r;             // working memory
+    vec J, lowest;                               // results of backward(); fast form: valid where lowest >= kTiny
+    vec *nu1, *N, *xi;                           // results of forward(): ν̂₁(σ), ν̂(β,ρ), ξ̂(ρ,σ) for one virtual sequence
+    int steps = 0;                               // backward steps kept in the history
+    int stretch = 0;                             // steps replaced by the stationary stretch
+
+    void reserve(int b, int r) {
+        B = b;
+        R = r;
+        const int bb = b * b, rr = r * r, br = b * r;
+        memory_.resize(static_cast<size_t>(4 * b + 2 * r + bb + 3 * rr + 6 * br));
+        vec* p = memory_.data();
+        auto take = [&](vec*& field, int n) { field = p, p += n; };
+        take(pi_b, b), take(A_b, bb), take(pi_r, r), take(A_r, rr), take(log_A_r, rr), take(E, br);
+        take(Y, br), take(T, br), take(m, b), take(g, b), take(q, b), take(nu, br), take(this->r, br);
+        take(nu1, r), take(N, br), take(xi, rr);
+    }
+    // W (or Y in the careful form) and Q (or T) of backward step k.
+    vec* first(int k) { return history_.data() + static_cast<size_t>(2 * k) * B * R; }
+    vec* second(int k) { return first(k) + static_cast<size_t>(B) * R; }
+    void keep(int k) { history_.resize(static_cast<size_t>(2 * (k + 1)) * B * R); }
+
+   private:
+    VecArray memory_, history_;
+};
+
+// y[0..n) = init + Σ_k x[k] M[k*stride + ·]: the inner product all recursions are made of. N > 0 fixes n for the compiler,
+// which then keeps the n sums in registers.
+template <int N, class Init, class Out>
+inline void combine(int n, int count, const vec* x, int x_stride, const vec* M, int stride, Init init, Out out) {
+    if constexpr (N > 0) {
+        vec sum[N];
+        for (int c = 0; c < N; ++c) sum[c] = init(c);
+        for (int k = 0; k < count; ++k) {
+            const vec factor = x[k * x_stride];
+            for (int c = 0; c < N; ++c) sum[c] = fma(factor, M[k * stride + c], sum[c]);
+        }
+        for (int c = 0; c < N; ++c) out(c, sum[c]);
+    } else {
+        for (int c = 0; c + 4 <= n; c += 4)
+            combine<4>(4, count, x, x_stride, M + c, stride, [&](int e) { return init(c + e); },
+                       [&](int e, vec v) { out(c + e, v); });
+        for (int c = n & ~3; c < n; ++c)
+            combine<1>(1, count, x, x_stride, M + c, stride, [&](int) { return init(c); },
+                       [&](int, vec v) { out(c, v); });
+    }
+}
+
+// Splits rows of E + Λ into m(β) + Y(β,ρ) with max_ρ Y = 0, so that Y keeps its digits however long the sequence.
+inline vec split_row(const vec* row, int R, vec* Y) {
+    vec top = row[0];
+    for (int c = 1; c < R; ++c) top = vmax(top, row[c]);
+    for (int c = 0; c < R; ++c) Y[c] = row[c] - top;
+    return top;
+}
+
+// One step of Y and m from T(γ,ρ) = logsumexp_σ(…) - m(γ): Y_new, m_new = split( E + A_b (T + m) ). Returns max |ΔY|
+// and leaves the increment of m in g. `row` is room for R registers.
+template <int RT>
+inline vec advance(Pack& p, vec* row, vec* next_m) {
+    const int B = p.B, R = RT ? RT : p.R;
+    vec change = {};
+    for (int b = 0; b < B; ++b) {
+        combine<RT>(R, B, p.A_b + b * B, 1, p.T, R, [&](int c) { return p.E[b * R + c]; },
+                    [&](int c, vec v) { row[c] = v; });
+        vec top = row[0], carried = {};
+        for (int c = 1; c < R; ++c) top = vmax(top, row[c]);
+        for (int k = 0; k < B; ++k) carried = fma(p.A_b[b * B + k], p.m[k], carried);
+        for (int c = 0; c < R; ++c) {
+            const vec y = row[c] - top;
+            change = vmax(change, vabs(y - p.Y[b * R + c]));
+            p.Y[b * R + c] = y;
+        }
+        p.g[b] = top;
+        next_m[b] = carried + top;
+    }
+    for (int b = 0; b < B; ++b) p.m[b] = next_m[b];
+    return change;
+}
+
+// W = exp Y and Q = A_r W for every base state, kept as step k of the history; T = log Q.
+template <int RT>
+inline void weigh(Pack& p, int k) {
+    const int B = p.B, R = RT ? RT : p.R;
+    p.keep(k);
+    vec *W = p.first(k), *Q = p.second(k);
+    vec lowest = p.lowest;
+    for (int b = 0; b < B; ++b) {
+        vec* w = W + b * R;
+        for (int c = 0; c < R; ++c) w[c] = vexp(p.Y[b * R + c]);
+        for (int c = 0; c < R; ++c) {
+            vec sum = p.A_r[c * R] * w[0];
+            for (int s = 1; s < R; ++s) sum = fma(p.A_r[c * R + s], w[s], sum);
+            Q[b * R + c] = sum;
+            lowest = vmin(sum, lowest);
+            p.T[b * R + c] = vlog(sum);
+        }
+    }
+    p.lowest = lowest;
+}
+
+// Whether an iterate has stopped moving: its last change, or what is still to come by the ratio of the last two changes
+// (four steps apart), is down at rounding. The shortcut for long sequences rests on it.
+inline bool settled(vec change, vec earlier, double rounding) {
+    for (int l = 0; l < kLanes; ++l) {
+        if (change[l] <= rounding) continue;
+        const double ratio = std::sqrt(std::sqrt(change[l] / earlier[l]));  // per step
+        if (!(change[l] <= 8 * rounding && change[l] * ratio <= 25 * rounding * (1 - ratio))) return false;
+    }
+    return true;
+}
+
+// J's share of K steps that are not made because Y stands still: p_K·m + P_K·g, where p_K = π_b A_b^K and
+// P_K = Σ_{k<K} π_b A_b^k come from the powers A_b^(2^b).
+inline vec stationary_share(Pack& p, int K) {
+    const int B = p.B, BB = B * B;
+    static thread_local VecArray memory;
+    memory.resize(static_cast<size_t>(4 * BB + 3 * B));
+    vec *power = memory.data(), *sums = power + BB, *new_power = sums + BB, *new_sums = new_power + BB;
+    vec *now = new_sums + BB, *total = now + B, *next = total + B;
+    for (int e = 0; e < BB; ++e) power[e] = p.A_b[e], sums[e] = splat(e % (B + 1) == 0 ? 1.0 : 0.0);
+    for (int b = 0; b < B; ++b) now[b] = p.pi_b[b], total[b] = vec{};
+    for (; K; K >>= 1) {
+        if (K & 1) {
+            combine<0>(B, B, now, 1, sums, B, [&](int c) { return total[c]; }, [&](int c, vec v) { total[c] = v; });
+            combine<0>(B, B, now, 1, power, B, [](int) { return vec{}; }, [&](int c, vec v) { next[c] = v; });
+            std::swap(now, next);
+        }
+        if (K == 1) break;
+        for (int b = 0; b < B; ++b) {
+            combine<0>(B, B, power + b * B, 1, sums, B, [&](int c) { return sums[b * B + c]; },
+                       [&](int c, vec v) { new_sums[b * B + c] = v; });
+            combine<0>(B, B, power + b * B, 1, power, B, [](int) { return vec{}; },
+                       [&](int c, vec v) { new_power[b * B + c] = v; });
+        }
+        std::swap(power, new_power);
+        std::swap(sums, new_sums);
+    }
+    vec share = {};
+    for (int b = 0; b < B; ++b) share = fma(now[b], p.m[b], fma(total[b], p.g[b], share));
+    return share;
+}
+
+// Backward pass, fast form. Leaves J, and in `lowest` the smallest number that a logarithm was taken of.
+template <int RT>
+void backward_fast(Pack& p, int tau, bool early_stop) {
+    constexpr int kEvery = 4, kLeast = 16;  // steps between looks at convergence; shorter tails are not worth a stretch
+    const int B = p.B, R = RT ? RT : p.R;
+    p.lowest = splat(1.0);
+    p.stretch = 0;
+    for (int b = 0; b < B; ++b) p.m[b] = split_row(p.E + b * R, R, p.Y + b * R);
+    vec earlier = splat(1e300);
+    int k = 0;
+    while (k < tau - 1) {
+        weigh<RT>(p, k++);
+        const vec change = advance<RT>(p, p.r, p.q);
+        if (!early_stop || k % kEvery || tau - 1 - k < kLeast) continue;
+        if (settled(change, earlier, 4e-15)) {
+            p.stretch = tau - 1 - k;
+            break;
+        }
+        earlier = change;
+    }
+    p.steps = k;
+    weigh<RT>(p, k);  // time 1, and every step of the stretch
+    const vec* W = p.first(k);
+    p.J = p.stretch ? stationary_share(p, p.stretch) : vec{};
+    for (int b = 0; b < B; ++b) {
+        vec sum = {};
+        for (int c = 0; c < R; ++c) sum = fma(p.pi_r[c], W[b * R + c], sum);
+        p.q[b] = sum;
+        p.lowest = vmin(sum, p.lowest);
+        p.J = fma(p.pi_b[b], p.stretch ? vlog(sum) : vlog(sum) + p.m[b], p.J);
+    }
+}
+
+// ν one time step on: r = (A_bᵀ ν)/Q, ν' = W ∘ (A_rᵀ r), and the products for ξ̂ into `xi` (A_r is multiplied in at the
+// end). Returns max |Δν|.
+template <int RT>
+inline vec forward_step(Pack& p, const vec* W, const vec* Q, vec* xi) {
+    const int B = p.B, R = RT ? RT : p.R;
+    for (int b = 0; b < B; ++b)
+        combine<RT>(R, B, p.A_b + b, B, p.nu, R, [](int) { return vec{}; },
+                    [&](int c, vec v) { p.r[b * R + c] = v * reciprocal(Q[b * R + c]); });
+    vec change = {};
+    for (int b = 0; b < B; ++b)
+        combine<RT>(R, R, p.r + b * R, 1, p.A_r, R, [](int) { return vec{}; }, [&](int c, vec v) {
+            v *= W[b * R + c];
+            change = vmax(change, vabs(v - p.nu[b * R + c]));
+            p.nu[b * R + c] = v;
+        });
+    for (int c = 0; c < R; ++c)
+        combine<RT>(R, B, p.r + c, R, W, R, [&](int s) { return xi[c * R + s]; },
+                    [&](int s, vec v) { xi[c * R + s] = v; });
+    return change;
+}
+
+// The stationary stretch: the same linear map over and over, until ν stands still; the rest is a multiple.
+template <int RT>
+void forward_stretch(Pack& p) {
+    const int n = p.B * (RT ? RT : p.R), RR = p.R * p.R;
+    const vec *W = p.first(p.steps), *Q = p.second(p.steps);
+    vec earlier = splat(1e300);
+    for (int k = p.stretch; k > 0; --k) {
+        const vec change = forward_step<RT>(p, W, Q, p.xi);
+        for (int e = 0; e < n; ++e) p.N[e] += p.nu[e];
+        if (k % 4 || k < 16) continue;
+        if (settled(change, earlier, 4e-16)) {
+            vec* once = p.log_A_r;  // not in use in the fast form
+            for (int e = 0; e < RR; ++e) once[e] = vec{};
+            forward_step<RT>(p, W, Q, once);
+            for (int e = 0; e < n; ++e) p.N[e] += static_cast<double>(k - 1) * p.nu[e];
+            for (int e = 0; e < RR; ++e) p.xi[e] += static_cast<double>(k - 1) * once[e];
+            return;
+        }
+        earlier = change;
+    }
+}
+
+// Forward pass, fast form, over the history that backward_fast left.
+template <int RT>
+void forward_fast(Pack& p) {
+    const int B = p.B, R = RT ? RT : p.R;
+    const vec* W = p.first(p.steps);
+    for (int c = 0; c < R; ++c) p.nu1[c] = vec{};
+    for (int b = 0; b < B; ++b) {
+        const vec scale = p.pi_b[b] * reciprocal(p.q[b]);
+        for (int c = 0; c < R; ++c) {
+            const vec v = W[b * R + c] * p.pi_r[c] * scale;
+            p.nu[b * R + c] = p.N[b * R + c] = v;
+            p.nu1[c] += v;
+        }
+    }
+    for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
+    if (p.stretch) forward_stretch<RT>(p);
+    for (int k = p.steps - 1; k >= 0; --k) {
+        forward_step<RT>(p, p.first(k), p.second(k), p.xi);
+        for (int e = 0; e < B * R; ++e) p.N[e] += p.nu[e];
+    }
+    for (int e = 0; e < R * R; ++e) p.xi[e] *= p.A_r[e];
+}
+
+// T(γ,ρ) = logsumexp_σ( log a_ρσ + Y(γ,σ) ) with a maximum of its own for every (γ,ρ).
+inline vec log_sum(const vec* log_a, const vec* y, int R) {
+    vec top = log_a[0] + y[0], sum = {};
+    for (int s = 1; s < R; ++s) top = vmax(top, log_a[s] + y[s]);
+    for (int s = 0; s < R; ++s) sum += vexp(log_a[s] + y[s] - top);
+    return top + vlog(sum);
+}
+
+// Backward pass in logs. `log_A_r` must be filled, with -1e300 for log 0.
+inline void backward_careful(Pack& p, int tau) {
+    const int B = p.B, R = p.R;
+    for (int b = 0; b < B; ++b) p.m[b] = split_row(p.E + b * R, R, p.Y + b * R);
+    for (int k = 0; k < tau - 1; ++k) {
+        p.keep(k);
+        for (int b = 0; b < B; ++b)
+            for (int c = 0; c < R; ++c) {
+                p.first(k)[b * R + c] = p.Y[b * R + c];
+                p.second(k)[b * R + c] = p.T[b * R + c] = log_sum(p.log_A_r + c * R, p.Y + b * R, R);
+            }
+        advance<0>(p, p.r, p.q);
+    }
+    p.steps = tau - 1;
+    p.stretch = 0;
+    p.J = vec{};
+    for (int c = 0; c < R; ++c)  // nu1 is free until the forward pass: log π
+        for (int l = 0; l < kLanes; ++l) p.nu1[c][l] = p.pi_r[c][l] > 0 ? std::log(p.pi_r[c][l]) : -1e300;
+    for (int b = 0; b < B; ++b) {
+        p.q[b] = log_sum(p.nu1, p.Y + b * R, R);
+        p.J = fma(p.pi_b[b], p.q[b] + p.m[b], p.J);
+    }
+}
+
+// Forward pass over the history that backward_careful left. A zero probability times a clamped exponential is zero.
+inline void forward_careful(Pack& p) {
+    const int B = p.B, R = p.R;
+    for (int c = 0; c < R; ++c) p.nu1[c] = vec{};
+    for (int b = 0; b < B; ++b)
+        for (int c = 0; c < R; ++c) {
+            const vec v = p.pi_b[b] * p.pi_r[c] * vexp(p.Y[b * R + c] - p.q[b]);
+            p.nu[b * R + c] = p.N[b * R + c] = v;
+            p.nu1[c] += v;
+        }
+    for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
+    for (int k = p.steps - 1; k >= 0; --k) {
+        const vec *Y = p.first(k), *T = p.second(k);
+        for (int b = 0; b < B; ++b)
+            combine<0>(R, B, p.A_b + b, B, p.nu, R, [](int) { return vec{}; },
+                       [&](int c, vec v) { p.r[b * R + c] = v; });
+        for (int e = 0; e < B * R; ++e) p.nu[e] = vec{};
+        for (int b = 0; b < B; ++b)
+            for (int c = 0; c < R; ++c)
+                for (int s = 0; s < R; ++s) {
+                    const vec v = p.r[b * R + c] * p.A_r[c * R + s] * vexp(Y[b * R + s] - T[b * R + c]);
+                    p.nu[b * R + s] += v;
+                    p.xi[c * R + s] += v;
+                }
+        for (int e = 0; e < B * R; ++e) p.N[e] += p.nu[e];
+    }
+}
+
+// The fast form is compiled for each small number of reduced states, and once for any.
+#define VHEM_FOR_STATES(R, call)          \
+    switch (R) {                          \
+        case 1: call(1); break;           \
+        case 2: call(2); break;           \
+        case 3: call(3); break;           \
+        case 4: call(4); break;           \
+        case 5: call(5); break;           \
+        case 6: call(6); break;           \
+        case 7: call(7); break;           \
+        case 8: call(8); break;           \
+        default: call(0);                 \
+    }
+
+inline void backward(Pack& p, int tau, bool early_stop) {
+#define VHEM_CALL(RT) backward_fast<RT>(p, tau, early_stop)
+    VHEM_FOR_STATES(p.R, VHEM_CALL)
+#undef VHEM_CALL
+}
+
+inline void forward(Pack& p) {
+#define VHEM_CALL(RT) forward_fast<RT>(p)
+    VHEM_FOR_STATES(p.R, VHEM_CALL)
+#undef VHEM_CALL
+}
+
+}  // namespace

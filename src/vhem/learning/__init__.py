@@ -1,0 +1,1 @@
+"""The algorithms: each takes sequences or an H3M, and gives an H3M."""

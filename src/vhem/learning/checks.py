@@ -1,0 +1,48 @@
+"""Checks of estimators' parameters: every message names the parameter, its value and the cure."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from vhem.models import H3M, HMM
+
+
+def check_integer(name: str, value: Any, minimum: int) -> int:
+    """Return `value` as an int of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
+        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}.")
+    return int(value)
+
+
+def check_real(name: str, value: Any, minimum: float, open_interval: bool = False) -> float:
+    """Return `value` as a finite float of at least, or more than, `minimum`."""
+    wrong = isinstance(value, bool) or not isinstance(value, numbers.Real) or not np.isfinite(float(value))
+    if wrong or value < minimum or (open_interval and value == minimum):
+        relation = "greater than" if open_interval else "of at least"
+        raise ValueError(f"{name} must be a finite number {relation} {minimum:g}, got {value!r}.")
+    return float(value)
+
+
+def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
+    """Return `value`, which must be one of `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+    return value
+
+
+def check_h3m(name: str, value: Any) -> H3M:
+    """Return `value` as an H3M: an H3M itself, one HMM, or a list of HMMs."""
+    if isinstance(value, H3M):
+        return value
+    if isinstance(value, HMM):
+        return H3M([value])
+    if isinstance(value, (list, tuple)) and value and all(isinstance(hmm, HMM) for hmm in value):
+        return H3M(list(value))
+    raise TypeError(
+        f"{name} must be an H3M, an HMM or a list of HMMs, got {type(value).__name__}. "
+        "Sequences have to be turned into HMMs first, one for each."
+    )

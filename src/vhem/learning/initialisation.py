@@ -1,0 +1,133 @@
+"""Where VHEM starts: centres made from the inputs, in several ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from vhem.kernels.parameters import FloatArray, IntArray, Parameters
+from vhem.kernels.vhem import BaseModels, expected_log_likelihood, self_log_likelihood
+from vhem.learning.hem_gmm import Gaussians, reduce_gaussians, weighted_choice
+from vhem.learning.resizing import Chain, resize, resize_mixture, stack
+
+_BLUR = 0.02  # of every probability row made from counts: a transition nobody happened to make stays possible
+
+
+class Shape(NamedTuple):
+    """What the centres are to be."""
+
+    n_clusters: int
+    n_states: int
+    n_mix: int
+
+
+Start = Callable[[BaseModels, FloatArray, Shape, np.random.Generator, int], Parameters]
+
+
+def start_from_base(
+    base: BaseModels, weights: FloatArray, shape: Shape, rng: np.random.Generator, n_threads: int
+) -> Parameters:
+    """Distinct inputs drawn by weight, each shrunk or grown to the wanted size."""
+    del n_threads
+    K = min(shape.n_clusters, len(weights))
+    chosen = rng.choice(len(weights), size=K, replace=False, p=weights)
+    return _as_centers(base, chosen, shape, rng)
+
+
+def start_kmeans_plus_plus(
+    base: BaseModels, weights: FloatArray, shape: Shape, rng: np.random.Generator, n_threads: int
+) -> Parameters:
+    """Inputs far from one another: each drawn with probability proportional to its divergence from those before it."""
+    return _as_centers(base, _spread_out(base, weights, shape, rng, n_threads)[0], shape, rng)
+
+
+def start_from_emissions(
+    base: BaseModels, weights: FloatArray, shape: Shape, rng: np.random.Generator, n_threads: int
+) -> Parameters:
+    """Groups around inputs far from one another; a group's states are its pooled emissions, reduced by HEM."""
+    chosen, nearest = _spread_out(base, weights, shape, rng, n_threads)
+    groups = [np.flatnonzero(nearest == c) for c in range(len(chosen))]
+    chains = [_center_of_group(base, weights, group, shape, rng) for group in groups]
+    return stack(_fill_up(chains, shape, rng))
+
+
+STARTS: dict[str, Start] = {
+    "kmeans++": start_kmeans_plus_plus,
+    "emissions": start_from_emissions,
+    "base": start_from_base,
+}
+
+
+def _as_centers(base: BaseModels, chosen: IntArray, shape: Shape, rng: np.random.Generator) -> Parameters:
+    chains = [Chain.of(base.parameters, int(k), base.tau) for k in chosen]
+    return stack(_fill_up([resize(chain, shape.n_states, shape.n_mix) for chain in chains], shape, rng))
+
+
+def _fill_up(chains: list[Chain], shape: Shape, rng: np.random.Generator) -> list[Chain]:
+    """More clusters than inputs: repeat centres with their means moved a little."""
+    for k in range(shape.n_clusters - len(chains)):
+        chains.append(chains[k]._replace(emissions=[_jittered(e, rng) for e in chains[k].emissions]))
+    return chains
+
+
+def _jittered(mixture: Gaussians, rng: np.random.Generator) -> Gaussians:
+    variances = mixture.covars if mixture.covars.ndim == 2 else np.diagonal(mixture.covars, axis1=1, axis2=2)
+    return mixture._replace(means=mixture.means + 0.1 * np.sqrt(variances) * rng.standard_normal(mixture.means.shape))
+
+
+def _spread_out(
+    base: BaseModels, weights: FloatArray, shape: Shape, rng: np.random.Generator, n_threads: int
+) -> tuple[IntArray, IntArray]:
+    """Return inputs chosen by divergence, and for every input the nearest of them."""
+    models, K = base.parameters, min(shape.n_clusters, len(weights))
+    to_self = self_log_likelihood(models, base.tau, n_threads=n_threads)
+    chosen = [weighted_choice(weights, rng)]
+    distance, nearest = np.full(len(weights), np.inf), np.zeros(len(weights), dtype=np.int64)
+    while True:
+        seed = models.take(np.array(chosen[-1:]))
+        J = expected_log_likelihood(models, seed, base.tau, n_threads=n_threads)[:, 0]
+        new = np.maximum(to_self - J, 0.0)
+        new[chosen[-1]] = -1.0  # a seed is its own, even among twins
+        nearest[new < distance] = len(chosen) - 1
+        distance = np.minimum(distance, new)
+        if len(chosen) == K:
+            return np.array(chosen), nearest
+        chosen.append(weighted_choice(weights * np.maximum(distance, 0.0), rng, exclude=chosen))
+
+
+def _center_of_group(
+    base: BaseModels, weights: FloatArray, group: IntArray, shape: Shape, rng: np.random.Generator
+) -> Chain:
+    members = base.parameters.take(group)
+    flow = weights[group, None] * base.occupancy[group]  # how much of the group's time each state takes
+    pooled, owner = _pooled_emissions(members, flow)
+    states, label = reduce_gaussians(pooled, shape.n_states, rng)
+    n = len(states.weights)
+    emissions = [
+        resize_mixture(Gaussians(np.ones(1), states.means[s : s + 1], states.covars[s : s + 1]), shape.n_mix)
+        for s in range(n)
+    ]
+    goes_to = np.zeros((*flow.shape, n))
+    np.add.at(goes_to, (owner[:, 0], owner[:, 1], label), pooled.weights)
+    goes_to /= np.maximum(goes_to.sum(-1, keepdims=True), np.finfo(float).tiny)
+    start = np.einsum("i,ib,ibr->r", weights[group], members.startprob, goes_to)
+    trans = np.einsum("ib,ibr,ibg,igs->rs", flow, goes_to, members.transmat, goes_to, optimize=True)
+    chain = Chain(_blurred(start), _blurred(trans), states.weights, emissions)
+    return resize(chain, shape.n_states, shape.n_mix)
+
+
+def _pooled_emissions(members: Parameters, flow: FloatArray) -> tuple[Gaussians, IntArray]:
+    """Return all Gaussians of all states with the time spent in them, and the (member, state) each belongs to."""
+    share = flow[:, :, None] * members.mix_weights
+    real = np.argwhere(share > 0)
+    at = tuple(real.T)
+    return Gaussians(share[at], members.means[at], members.covars[at]), real[:, :2]
+
+
+def _blurred(counts: FloatArray) -> FloatArray:
+    total = counts.sum(-1, keepdims=True)
+    n = counts.shape[-1]
+    rows = np.where(total > 0, counts / np.where(total > 0, total, 1.0), 1.0 / n)
+    return (1 - _BLUR) * rows + _BLUR / n
