@@ -74,9 +74,9 @@ inline vec split_row(const vec* row, int R, vec* Y) {
     return top;
 }
 
-// One step of Y and m from T(γ,ρ) = logsumexp_σ(…) - m(γ): Y_new, m_new = split( E + A_b (T + m) ). Returns max |ΔY|
-// and leaves the increment of m in g. `row` is room for R registers.
-template <int RT>
+// One step of Y and m from T(γ,ρ) = logsumexp_σ(…) - m(γ): Y_new, m_new = split( E + A_b (T + m) ). Leaves the increment
+// of m in g, and returns max |ΔY| if somebody watches. `row` is room for R registers.
+template <int RT, bool kWatched>
 inline vec advance(Pack& p, vec* row, vec* next_m) {
     const int B = p.B, R = RT ? RT : p.R;
     vec change = {};
@@ -88,7 +88,7 @@ inline vec advance(Pack& p, vec* row, vec* next_m) {
         for (int k = 0; k < B; ++k) carried = fma(p.A_b[b * B + k], p.m[k], carried);
         for (int c = 0; c < R; ++c) {
             const vec y = row[c] - top;
-            change = vmax(change, vabs(y - p.Y[b * R + c]));
+            if (kWatched) change = vmax(change, vabs(y - p.Y[b * R + c]));
             p.Y[b * R + c] = y;
         }
         p.g[b] = top;
@@ -103,19 +103,16 @@ template <int RT>
 inline void weigh(Pack& p, int k) {
     const int B = p.B, R = RT ? RT : p.R;
     p.keep(k);
-    vec *W = p.first(k), *Q = p.second(k);
-    vec lowest = p.lowest;
-    for (int b = 0; b < B; ++b) {
-        vec* w = W + b * R;
-        for (int c = 0; c < R; ++c) w[c] = vexp(p.Y[b * R + c]);
+    vec *W = p.first(k), *Q = p.second(k), lowest = p.lowest;
+    for (int e = 0; e < B * R; ++e) W[e] = vexp(p.Y[e]);
+    for (int b = 0; b < B; ++b)
         for (int c = 0; c < R; ++c) {
-            vec sum = p.A_r[c * R] * w[0];
-            for (int s = 1; s < R; ++s) sum = fma(p.A_r[c * R + s], w[s], sum);
+            vec sum = p.A_r[c * R] * W[b * R];
+            for (int s = 1; s < R; ++s) sum = fma(p.A_r[c * R + s], W[b * R + s], sum);
             Q[b * R + c] = sum;
             lowest = vmin(sum, lowest);
-            p.T[b * R + c] = vlog(sum);
         }
-    }
+    for (int e = 0; e < B * R; ++e) p.T[e] = vlog(Q[e]);
     p.lowest = lowest;
 }
 
@@ -173,8 +170,11 @@ void backward_fast(Pack& p, int tau, bool early_stop) {
     int k = 0;
     while (k < tau - 1) {
         weigh<RT>(p, k++);
-        const vec change = advance<RT>(p, p.r, p.q);
-        if (!early_stop || k % kEvery || tau - 1 - k < kLeast) continue;
+        if (!early_stop || k % kEvery || tau - 1 - k < kLeast) {
+            advance<RT, false>(p, p.r, p.q);
+            continue;
+        }
+        const vec change = advance<RT, true>(p, p.r, p.q);
         if (settled(change, earlier, 4e-15)) {
             p.stretch = tau - 1 - k;
             break;
@@ -195,8 +195,8 @@ void backward_fast(Pack& p, int tau, bool early_stop) {
 }
 
 // ν one time step on: r = (A_bᵀ ν)/Q, ν' = W ∘ (A_rᵀ r), and the products for ξ̂ into `xi` (A_r is multiplied in at the
-// end). Returns max |Δν|.
-template <int RT>
+// end). Returns max |Δν| if somebody watches.
+template <int RT, bool kWatched>
 inline vec forward_step(Pack& p, const vec* W, const vec* Q, vec* xi) {
     const int B = p.B, R = RT ? RT : p.R;
     for (int b = 0; b < B; ++b)
@@ -206,7 +206,7 @@ inline vec forward_step(Pack& p, const vec* W, const vec* Q, vec* xi) {
     for (int b = 0; b < B; ++b)
         combine<RT>(R, R, p.r + b * R, 1, p.A_r, R, [](int) { return vec{}; }, [&](int c, vec v) {
             v *= W[b * R + c];
-            change = vmax(change, vabs(v - p.nu[b * R + c]));
+            if (kWatched) change = vmax(change, vabs(v - p.nu[b * R + c]));
             p.nu[b * R + c] = v;
         });
     for (int c = 0; c < R; ++c)
@@ -222,13 +222,13 @@ void forward_stretch(Pack& p) {
     const vec *W = p.first(p.steps), *Q = p.second(p.steps);
     vec earlier = splat(1e300);
     for (int k = p.stretch; k > 0; --k) {
-        const vec change = forward_step<RT>(p, W, Q, p.xi);
+        const vec change = forward_step<RT, true>(p, W, Q, p.xi);
         for (int e = 0; e < n; ++e) p.N[e] += p.nu[e];
         if (k % 4 || k < 16) continue;
         if (settled(change, earlier, 4e-16)) {
             vec* once = p.log_A_r;  // not in use in the fast form
             for (int e = 0; e < RR; ++e) once[e] = vec{};
-            forward_step<RT>(p, W, Q, once);
+            forward_step<RT, false>(p, W, Q, once);
             for (int e = 0; e < n; ++e) p.N[e] += static_cast<double>(k - 1) * p.nu[e];
             for (int e = 0; e < RR; ++e) p.xi[e] += static_cast<double>(k - 1) * once[e];
             return;
@@ -254,7 +254,7 @@ void forward_fast(Pack& p) {
     for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
     if (p.stretch) forward_stretch<RT>(p);
     for (int k = p.steps - 1; k >= 0; --k) {
-        forward_step<RT>(p, p.first(k), p.second(k), p.xi);
+        forward_step<RT, false>(p, p.first(k), p.second(k), p.xi);
         for (int e = 0; e < B * R; ++e) p.N[e] += p.nu[e];
     }
     for (int e = 0; e < R * R; ++e) p.xi[e] *= p.A_r[e];
@@ -279,7 +279,7 @@ inline void backward_careful(Pack& p, int tau) {
                 p.first(k)[b * R + c] = p.Y[b * R + c];
                 p.second(k)[b * R + c] = p.T[b * R + c] = log_sum(p.log_A_r + c * R, p.Y + b * R, R);
             }
-        advance<0>(p, p.r, p.q);
+        advance<0, false>(p, p.r, p.q);
     }
     p.steps = tau - 1;
     p.stretch = 0;
@@ -292,13 +292,16 @@ inline void backward_careful(Pack& p, int tau) {
     }
 }
 
-// Forward pass over the history that backward_careful left. A zero probability times a clamped exponential is zero.
+// exp(x) for any x: a zero probability times it is zero, never NaN.
+inline vec bounded_exp(vec x) { return vexp(vmin(x, splat(709.0))); }
+
+// Forward pass over the history that backward_careful left.
 inline void forward_careful(Pack& p) {
     const int B = p.B, R = p.R;
     for (int c = 0; c < R; ++c) p.nu1[c] = vec{};
     for (int b = 0; b < B; ++b)
         for (int c = 0; c < R; ++c) {
-            const vec v = p.pi_b[b] * p.pi_r[c] * vexp(p.Y[b * R + c] - p.q[b]);
+            const vec v = p.pi_b[b] * p.pi_r[c] * bounded_exp(p.Y[b * R + c] - p.q[b]);
             p.nu[b * R + c] = p.N[b * R + c] = v;
             p.nu1[c] += v;
         }
@@ -312,7 +315,7 @@ inline void forward_careful(Pack& p) {
         for (int b = 0; b < B; ++b)
             for (int c = 0; c < R; ++c)
                 for (int s = 0; s < R; ++s) {
-                    const vec v = p.r[b * R + c] * p.A_r[c * R + s] * vexp(Y[b * R + s] - T[b * R + c]);
+                    const vec v = p.r[b * R + c] * p.A_r[c * R + s] * bounded_exp(Y[b * R + s] - T[b * R + c]);
                     p.nu[b * R + s] += v;
                     p.xi[c * R + s] += v;
                 }

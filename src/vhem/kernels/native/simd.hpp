@@ -110,11 +110,11 @@ inline vec reciprocal(vec a) {
 #endif
 }
 
-// exp(x), relative error below 3e-16·(1+|x|), for x clamped to [-650, 709]: no zero, no infinity, and enough room below
-// the result (5e-283 at least) that products with probabilities do not fall into the slow denormal numbers.
+// exp(x), relative error below 3e-16·(1+|x|), for x ≤ 709. What lies below -650 is taken as -650: no zero, and room enough
+// below the result (5e-283) that products with probabilities do not fall into the slow denormal numbers.
 // Reduction in one step: its error is that of a rounding of x. Polynomials: Chebyshev interpolation of (e^r-1-r)/r².
 inline vec vexp(vec x) {
-    x = vmin(vmax(x, splat(-650.0)), splat(709.0));
+    x = vmax(x, splat(-650.0));
     const double kShift = 0x1.8p52;  // adding it rounds to an integer and leaves that integer in the low bits
 #if defined(__AVX512F__)
     static const double kPowers[16] = {

@@ -122,11 +122,11 @@ class Block {
     const long Sb_, Sr_, C_, n_clusters_;
     const bool mixtures_;
     long begin_ = 0, size_ = 0;
-    std::vector<double> E_, eta_, upper_, best_, stats_, weights_, counts_;
+    std::vector<double> E_, eta_, upper_, best_, stats_, weights_;
     std::vector<std::vector<std::pair<double, long>>> heaps_;
     std::vector<Slot> slots_;
     std::vector<WeightedRow> rows_;
-    std::vector<size_t> order_;
+    std::vector<size_t> order_, place_;  // slots by cluster, and where each cluster's end
     Pack pack_, careful_;
     Pair loaded_[kLanes];
 
@@ -154,7 +154,7 @@ class Block {
         begin_ = begin, size_ = end - begin;
         emissions();
         if (pass_.J) return all_J();
-        slots_.clear(), stats_.clear();
+        slots_.clear();
         upper_.assign(static_cast<size_t>(size_ * n_clusters_), 0);
         best_.assign(static_cast<size_t>(size_), -1e308);
         pass_.prune ? rounds(totals) : everything(totals);
@@ -289,12 +289,13 @@ class Block {
     }
 
     void keep(Pair pair, double logit, const Pack& pack, int lane) {
-        const size_t at = stats_.size();
+        const size_t size = static_cast<size_t>(Sr_ + Sr_ * Sr_ + Sb_ * Sr_), at = slots_.size() * size;
         slots_.push_back({pair.i, pair.c, logit, at});
-        stats_.resize(at + static_cast<size_t>(Sr_ + Sr_ * Sr_ + Sb_ * Sr_));
+        if (stats_.size() < at + size) stats_.resize(2 * (at + size));
         double *nu1 = &stats_[at], *xi = nu1 + Sr_, *nu = xi + Sr_ * Sr_;
         const int R = pack.R;
         const long nr = job_.reduced.n_states[pass_.clusters[pair.c]], nb = job_.base.n_states[begin_ + pair.i];
+        if (nr < Sr_ || nb < Sb_) std::fill_n(nu1, size, 0.0);
         for (long s = 0; s < nr; ++s) nu1[s] = pack.nu1[s][lane];
         for (long s = 0; s < nr; ++s)
             for (long t = 0; t < nr; ++t) xi[s * Sr_ + t] = pack.xi[s * R + t][lane];
@@ -347,12 +348,7 @@ class Block {
     // log Σ_j exp(logit), responsibilities, the bound, and what the pairs not carried forward could add up to.
     void assign(Totals& totals) {
         std::vector<double> total(static_cast<size_t>(size_), 0.0);
-        for (long i = 0; i < size_; ++i)
-            for (long c = 0; c < n_clusters_; ++c) total[i] += std::exp(upper_[i * n_clusters_ + c] - best_[i]);
-        if (pass_.prune) {  // bounds are no logits: only pairs that were looked at count
-            std::fill(total.begin(), total.end(), 0.0);
-            for (const Slot& slot : slots_) total[slot.i] += std::exp(slot.logit - best_[slot.i]);
-        }
+        for (const Slot& slot : slots_) total[slot.i] += std::exp(slot.logit - best_[slot.i]);
         for (long i = 0; i < size_; ++i) {
             double& log_sum = total[i];
             log_sum = pass_.known_log_sum ? pass_.known_log_sum[begin_ + i] : best_[i] + std::log(log_sum);
@@ -377,18 +373,17 @@ class Block {
 
     // The pairs' statistics, times their weights, into the totals, cluster by cluster.
     void accumulate(Totals& totals) {
+        place_.assign(static_cast<size_t>(n_clusters_ + 1), 0);
+        for (const Slot& slot : slots_) ++place_[slot.c + 1];
+        for (long c = 0; c < n_clusters_; ++c) place_[c + 1] += place_[c];
         order_.resize(slots_.size());
-        for (size_t s = 0; s < order_.size(); ++s) order_[s] = s;
-        std::stable_sort(order_.begin(), order_.end(), [&](size_t a, size_t b) { return slots_[a].c < slots_[b].c; });
-        for (size_t begin = 0, end; begin < order_.size(); begin = end) {
-            const long c = slots_[order_[begin]].c;
-            for (end = begin; end < order_.size() && slots_[order_[end]].c == c;) ++end;
-            accumulate_cluster(c, begin, end, totals);
-        }
+        for (size_t s = 0; s < slots_.size(); ++s) order_[place_[slots_[s].c]++] = s;
+        for (long c = 0; c < n_clusters_; ++c) accumulate_cluster(c, c ? place_[c - 1] : 0, place_[c], totals);
     }
 
     void accumulate_cluster(long c, size_t begin, size_t end, Totals& totals) {
         const long Mb = job_.base.M, Mr = job_.reduced.M, G = Sr_ * Mr, d = job_.base.gaussians.d;
+        if (begin == end) return;
         rows_.clear();
         weights_.resize((end - begin) * static_cast<size_t>(Sb_ * Mb * G));
         double* to = weights_.data();

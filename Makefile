@@ -1,0 +1,46 @@
+# `make demo` and `make test` set everything up themselves: a virtual environment, the build, the dependencies.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
+
+.PHONY: demo test bench lint format types clean help
+
+help:
+	@echo "make demo    the main job end to end on a small simulated study"
+	@echo "make test    the whole test suite"
+	@echo "make bench   the speed tables, as ratios"
+	@echo "make lint    ruff and mypy; make format rewrites the code's layout"
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+# Installed in place, so that edits of Python code need no new build. The build tools go into the environment too: the
+# compiled part is then rebuilt only where its sources changed.
+$(STAMP): $(BIN)/python $(NATIVE)
+	$(BIN)/python -m pip install --quiet scikit-build-core nanobind cmake ninja
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
+	@touch $@
+
+demo: $(STAMP)
+	@$(BIN)/python -m vhem.demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+bench: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/vhem_speed.py
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

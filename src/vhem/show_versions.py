@@ -1,0 +1,26 @@
+"""What runs here: for reports of faults."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+from vhem.kernels.engine import engine, n_threads
+
+_LIBRARIES = ("numpy", "scipy", "scikit-learn")
+
+
+def show_versions() -> None:
+    """Print the versions of vhem and its libraries, the engine, its instruction set and the number of threads."""
+    running = engine()
+    rows = {
+        "vhem": metadata.version("vhem"),
+        "engine": running.name,
+        "instruction set": running.instruction_set,
+        "threads": str(n_threads(None)),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        **{name: metadata.version(name) for name in _LIBRARIES},
+    }
+    for name, value in rows.items():
+        print(f"{name:>16}  {value}")
