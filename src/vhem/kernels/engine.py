@@ -1,7 +1,7 @@
 """The one switch between the compiled kernels and the NumPy ones.
 
-`VHEM_ENGINE` (native or reference) and `VHEM_INSTRUCTION_SET` (avx512, avx2 or baseline) choose by hand, for tests and
-for finding faults; otherwise the fastest that this machine runs is taken.
+`VHEM_ENGINE` (native or reference) and `VHEM_INSTRUCTION_SET` (avx512, avx2 or baseline) choose by hand, for
+tests and for finding faults; otherwise the fastest that this machine runs is taken.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def _detect() -> Engine:
     baseline = _import("baseline")
     if baseline is None:
         warnings.warn(
-            "vhem runs on its NumPy engine, many times slower than the compiled one: no C++ compiler was at hand when "
-            "it was installed. Install one (GCC or Clang) and reinstall vhem to get the compiled engine.",
+            "vhem runs on its NumPy engine, many times slower than the compiled one: no C++ compiler was at "
+            "hand when it was installed. Install one (GCC or Clang) and reinstall vhem.",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -65,7 +65,8 @@ def engine() -> Engine:
 def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads that `n_jobs` asks for.
 
-    None means every core this process may use, as in scikit-learn's own compiled loops; -1 likewise, -2 one fewer.
+    None means every core this process may use, as in scikit-learn's own compiled loops; -1 likewise, -2 one
+    fewer.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:

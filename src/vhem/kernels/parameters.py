@@ -32,7 +32,7 @@ class Parameters(NamedTuple):
 
     def take(self, index: npt.NDArray[np.intp] | slice) -> Parameters:
         """Return the models at `index`."""
-        return Parameters(*(array[index] for array in self))
+        return Parameters._make(array[index] for array in self)
 
 
 class Statistics(NamedTuple):

@@ -1,0 +1,37 @@
+"""Objects whose attributes and arrays cannot be changed once they are made."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+
+def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
+    """Return a read-only, C-contiguous view of `array`, or a copy where its memory is not contiguous."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+class Immutable:
+    """Base of the library's values: attributes are set once, through `_set`, and arrays are read-only."""
+
+    def _set(self, **attributes: Any) -> None:
+        for name, value in attributes.items():
+            object.__setattr__(self, name, frozen(value) if isinstance(value, np.ndarray) else value)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(
+            f"{type(self).__name__} is immutable: {name!r} cannot be set. Make a new object instead."
+        )
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is immutable: {name!r} cannot be deleted.")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Pickled arrays come back writeable.
+        self._set(**state)

@@ -1,0 +1,392 @@
+"""Mixtures of hidden Markov models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem.immutable import Immutable
+from vhem.kernels import sequences as kernels
+from vhem.kernels.engine import n_threads
+from vhem.kernels.parameters import FloatArray, IntArray, Parameters
+from vhem.models.hmm import HMM, checked_sequences
+from vhem.models.sampling import checked_lengths, sample
+from vhem.models.stacking import stack
+from vhem.models.stationary import long_run_occupancy
+from vhem.models.validation import Names, checked_parameters, checked_weights, floats
+from vhem.randomness import RandomState, generator
+from vhem.sequences import Sequences, SequencesLike
+
+
+class H3M(Immutable):
+    """A mixture of K hidden Markov models: p(y) = Σ_k ω_k p(y | HMM k).
+
+    The HMMs share the number of dimensions. They may differ in numbers of states and of Gaussians a state;
+    the arrays are then padded to the largest, with probabilities of zero (and unit covariances, or repeats of
+    the state's first Gaussian, so that nothing computed from padding is infinite). Diagonal and full
+    covariances in one H3M all become full.
+
+    Parameters
+    ----------
+    hmms : list of HMM
+        The HMMs.
+    weights : array of shape (K,), optional
+        Mixture weights ω, which sum to one and may be zero; uniform by default.
+    ids : list, optional
+        One name per HMM, used in messages and results; 0, 1, … if not given.
+
+    Attributes
+    ----------
+    weights : array of shape (K,)
+        Mixture weights.
+    startprob, transmat, mix_weights : arrays of shape (K, S), (K, S, S) and (K, S, M)
+        Probabilities, with zeros beyond an HMM's own states.
+    means : array of shape (K, S, M, d)
+        Means of the Gaussians.
+    covars : array of shape (K, S, M, d) or (K, S, M, d, d)
+        Variances, or covariance matrices.
+    n_states : array of shape (K,)
+        Numbers of states.
+    ids : list
+        The names.
+
+    Examples
+    --------
+    >>> from vhem import H3M, HMM
+    >>> low = HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]])
+    >>> high = HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], means=[[5.0], [9.0]], covars=[[1.0], [1.0]])
+    >>> h3m = H3M([low, high], ids=["low", "high"])
+    >>> h3m
+    H3M(n_hmms=2, n_states=1 to 2, n_mix=1, n_dims=1, covariance_type='diag')
+    >>> h3m.predict([[0.3, -0.2], [5.5, 8.7]])
+    array([0, 1])
+    >>> h3m[1]
+    HMM(n_states=2, n_mix=1, n_dims=1, covariance_type='diag')
+    """
+
+    weights: FloatArray
+    startprob: FloatArray
+    transmat: FloatArray
+    mix_weights: FloatArray
+    means: FloatArray
+    covars: FloatArray
+    n_states: IntArray
+    ids: list[Any]
+
+    def __init__(
+        self, hmms: Iterable[HMM], weights: npt.ArrayLike | None = None, ids: Iterable[Any] | None = None
+    ) -> None:
+        members = _checked_hmms(hmms)
+        names = _checked_ids(ids, len(members))
+        _check_same_dimensions(members, names)
+        stacked = stack([hmm.parameters for hmm in members])
+        self._assign(stacked, checked_weights(weights, len(members)), names)
+
+    def _assign(self, parameters: Parameters, weights: FloatArray, ids: list[Any]) -> None:
+        self._set(**parameters._asdict(), weights=weights, ids=ids)
+
+    @classmethod
+    def _of(cls, parameters: Parameters, weights: FloatArray, ids: list[Any]) -> H3M:
+        """Return an H3M of arrays that are known to be right."""
+        made = cls.__new__(cls)
+        made._assign(parameters, weights, ids)
+        return made
+
+    @classmethod
+    def from_arrays(
+        cls,
+        startprob: npt.ArrayLike,
+        transmat: npt.ArrayLike,
+        means: npt.ArrayLike,
+        covars: npt.ArrayLike,
+        mix_weights: npt.ArrayLike | None = None,
+        weights: npt.ArrayLike | None = None,
+        n_states: npt.ArrayLike | None = None,
+        ids: Iterable[Any] | None = None,
+    ) -> H3M:
+        """Return an H3M of stacked arrays, zero-padded where HMMs differ in size.
+
+        Parameters
+        ----------
+        startprob, transmat : arrays of shape (K, S) and (K, S, S)
+            Probabilities, zero beyond an HMM's own states.
+        means : array of shape (K, S, M, d), or (K, S, d) for one Gaussian a state
+            Means.
+        covars : array of shape (K, S, M, d) or (K, S, M, d, d), without M where means has none
+            Variances or covariance matrices. Padding may be anything finite: it is stored as unit covariances
+            for a state that pads, and as a repeat of the state's heaviest Gaussian for a component of weight
+            and covariance zero.
+        mix_weights : array of shape (K, S, M), optional
+            Weights of the Gaussians; needed where M > 1.
+        weights : array of shape (K,), optional
+            Mixture weights; uniform by default.
+        n_states : array of shape (K,), optional
+            Numbers of states; S for all by default.
+        ids : list, optional
+            One name per HMM.
+
+        Returns
+        -------
+        H3M
+            A checked copy.
+
+        Examples
+        --------
+        >>> start, trans = np.ones((2, 1)), np.ones((2, 1, 1))
+        >>> H3M.from_arrays(start, trans, means=[[[0.0]], [[3.0]]], covars=[[[1.0]], [[2.0]]])
+        H3M(n_hmms=2, n_states=1, n_mix=1, n_dims=1, covariance_type='diag')
+        """
+        K = len(np.atleast_1d(floats(means, "means")))
+        names = _checked_ids(ids, K)
+        arrays = (startprob, transmat, means, covars, mix_weights, n_states)
+        parameters = checked_parameters(*arrays, Names(names))
+        return cls._of(_without_padding(parameters), checked_weights(weights, K), names)
+
+    @classmethod
+    def pool(cls, parts: Iterable[H3M | HMM], weights: npt.ArrayLike | None = None) -> H3M:
+        """Return one mixture of all HMMs of several mixtures.
+
+        Parameters
+        ----------
+        parts : list of H3M or HMM
+            The mixtures; an HMM counts as a mixture of one.
+        weights : array, optional
+            One relative weight per part, shared out inside a part by its own weights; by default a part
+            weighs as many HMMs as it has.
+
+        Returns
+        -------
+        H3M
+            The mixture, in the order of the parts; its weights sum to one. Ids are kept if they stay
+            distinct, and are 0, 1, … otherwise.
+
+        Examples
+        --------
+        >>> one = HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]])
+        >>> H3M.pool([H3M([one, one, one]), one]).weights
+        array([0.25, 0.25, 0.25, 0.25])
+        >>> H3M.pool([H3M([one, one]), one], weights=[1, 1]).weights
+        array([0.25, 0.25, 0.5 ])
+        """
+        mixtures = [H3M([part]) if isinstance(part, HMM) else part for part in parts]
+        _check_poolable(mixtures)
+        shares = _part_shares(mixtures, weights)
+        pooled = np.concatenate([share * part.weights for share, part in zip(shares, mixtures, strict=True)])
+        ids = [name for part in mixtures for name in part.ids]
+        distinct = len(set(ids)) == len(ids)
+        stacked = stack([part.parameters for part in mixtures])
+        return cls._of(stacked, pooled / pooled.sum(), ids if distinct else list(range(len(ids))))
+
+    def with_weights(self, weights: npt.ArrayLike | None) -> H3M:
+        """Return the same HMMs with other mixture weights; None makes them uniform."""
+        return self._of(self.parameters, checked_weights(weights, len(self)), self.ids)
+
+    @property
+    def parameters(self) -> Parameters:
+        """The arrays as the kernels take them; the same memory."""
+        return Parameters(*(getattr(self, name) for name in Parameters._fields))
+
+    @property
+    def n_mix(self) -> int:
+        """The largest number of Gaussians a state, M."""
+        return int(self.mix_weights.shape[2])
+
+    @property
+    def n_dims(self) -> int:
+        """The number of dimensions d."""
+        return int(self.means.shape[3])
+
+    @property
+    def covariance_type(self) -> Literal["diag", "full"]:
+        """The form of the covariances."""
+        return "diag" if self.covars.ndim == self.means.ndim else "full"
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def __iter__(self) -> Iterator[HMM]:
+        return (self[k] for k in range(len(self)))
+
+    @overload
+    def __getitem__(self, index: int | np.integer[Any]) -> HMM: ...
+    @overload
+    def __getitem__(self, index: slice | npt.ArrayLike) -> H3M: ...
+    def __getitem__(self, index: Any) -> HMM | H3M:
+        """Return an HMM for an integer, and for a slice, index array or mask an H3M.
+
+        Weights of a subset are divided by their sum; if that is zero, they become uniform.
+        """
+        chosen = np.arange(len(self))[index if isinstance(index, slice) else np.asarray(index)]
+        if chosen.ndim == 0:
+            return HMM._of(_without_padding(self.parameters.take(slice(chosen, chosen + 1))))
+        if not len(chosen):
+            raise ValueError(f"index {index!r} chooses no HMM; at least one is needed.")
+        total = self.weights[chosen].sum()
+        weights = self.weights[chosen] / total if total > 0 else np.full(len(chosen), 1 / len(chosen))
+        return self._of(self.parameters.take(chosen), weights, [self.ids[k] for k in chosen])
+
+    def log_likelihoods(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
+        """Return log p(y_i | HMM k) of every sequence under every HMM.
+
+        Parameters
+        ----------
+        sequences : list of (T_i, d) arrays, 3-D array or Sequences
+            The n sequences; NaN is marginalised.
+        n_jobs : int, optional
+            Threads; all cores by default. The result does not depend on it.
+
+        Returns
+        -------
+        array of shape (n, K)
+            The log-likelihoods.
+
+        Examples
+        --------
+        >>> one = HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]])
+        >>> H3M([one, one]).log_likelihoods([[0.0], [1.0, 1.0]]).round(3)
+        array([[-0.919, -0.919], [-2.838, -2.838]])
+        """
+        checked = checked_sequences(sequences, self.n_dims)
+        return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
+
+    def _log_joint(self, sequences: SequencesLike, n_jobs: int | None) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return self.log_likelihoods(sequences, n_jobs) + np.log(self.weights)
+
+    def score_samples(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
+        """Return log Σ_k ω_k p(y_i | HMM k), the log-likelihood of each sequence under the mixture, (n,)."""
+        return np.asarray(np.logaddexp.reduce(self._log_joint(sequences, n_jobs), axis=1))
+
+    def score(self, sequences: SequencesLike, n_jobs: int | None = None) -> float:
+        """Return the mean log-likelihood of the sequences."""
+        return float(self.score_samples(sequences, n_jobs).mean())
+
+    def predict_proba(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
+        """Return ω_k p(y_i | HMM k) / p(y_i), the probability that HMM k emitted sequence i, (n, K)."""
+        joint = self._log_joint(sequences, n_jobs)
+        shares = np.exp(joint - joint.max(axis=1, keepdims=True))
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def predict(self, sequences: SequencesLike, n_jobs: int | None = None) -> IntArray:
+        """Return the index of the HMM that most probably emitted each sequence, (n,)."""
+        return np.asarray(self._log_joint(sequences, n_jobs).argmax(axis=1), dtype=np.int64)
+
+    def stationary(self) -> FloatArray:
+        """Return each HMM's long-run share of time in its states, (K, S); see `HMM.stationary`."""
+        occupancy = np.zeros_like(self.startprob)
+        for k, S in enumerate(self.n_states):
+            occupancy[k, :S] = long_run_occupancy(self.startprob[k, :S], self.transmat[k, :S, :S])
+        return occupancy
+
+    def sample(
+        self, n_sequences: int, length: npt.ArrayLike, random_state: RandomState = None
+    ) -> tuple[Sequences, IntArray]:
+        """Return random sequences, each from an HMM drawn by the weights.
+
+        Parameters
+        ----------
+        n_sequences : int
+            How many.
+        length : int or array of shape (n_sequences,)
+            How long, all or each.
+        random_state : None, int, Generator or RandomState
+            Source of randomness.
+
+        Returns
+        -------
+        sequences : Sequences
+            The sequences.
+        labels : array of shape (n_sequences,)
+            The HMM that emitted each.
+
+        Examples
+        --------
+        >>> one = HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]])
+        >>> sequences, labels = H3M([one, one], weights=[0.0, 1.0]).sample(3, length=4, random_state=0)
+        >>> labels
+        array([1, 1, 1])
+        """
+        lengths = checked_lengths(n_sequences, length)
+        rng = generator(random_state)
+        labels = rng.choice(len(self), size=n_sequences, p=self.weights).astype(np.int64)
+        X, _ = sample(self.parameters, labels, lengths, rng)
+        return Sequences.from_concatenated(X, lengths), labels
+
+    def __repr__(self) -> str:
+        low, high = self.n_states.min(), self.n_states.max()
+        states = str(low) if low == high else f"{low} to {high}"
+        return (
+            f"H3M(n_hmms={len(self)}, n_states={states}, n_mix={self.n_mix}, n_dims={self.n_dims}, "
+            f"covariance_type={self.covariance_type!r})"
+        )
+
+
+def _without_padding(parameters: Parameters) -> Parameters:
+    """Return the arrays cut to the most states, and to the last component that has weight in any HMM."""
+    S = int(parameters.n_states.max())
+    M = int(np.flatnonzero(parameters.mix_weights.any(axis=(0, 1)))[-1]) + 1
+    start, trans, mix, means, covars, sizes = parameters
+    return Parameters(
+        start[:, :S], trans[:, :S, :S], mix[:, :S, :M], means[:, :S, :M], covars[:, :S, :M], sizes
+    )
+
+
+def _checked_hmms(hmms: Iterable[HMM]) -> list[HMM]:
+    if isinstance(hmms, HMM):
+        raise TypeError("hmms must be a list of HMM, got one HMM; write [hmm].")
+    members = list(hmms)
+    if not members:
+        raise ValueError("hmms is empty; an H3M has at least one HMM.")
+    for k, hmm in enumerate(members):
+        if not isinstance(hmm, HMM):
+            raise TypeError(
+                f"hmms[{k}] is a {type(hmm).__name__}; an H3M is made of vhem.HMM (see H3M.pool for H3Ms)."
+            )
+    return members
+
+
+def _checked_ids(ids: Iterable[Any] | None, n: int) -> list[Any]:
+    if ids is None:
+        return list(range(n))
+    names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    if len(names) != n:
+        raise ValueError(f"ids has {len(names)} entries for {n} HMMs; give one per HMM.")
+    return names
+
+
+def _check_same_dimensions(members: Sequence[HMM], ids: list[Any]) -> None:
+    d, names = members[0].n_dims, Names(ids)
+    for k, hmm in enumerate(members):
+        if hmm.n_dims != d:
+            raise ValueError(
+                f"{names.place(k)} has {hmm.n_dims} dimensions, but {names.place(0)} has {d}; HMMs of one "
+                "H3M must have been learned from the same columns."
+            )
+
+
+def _check_poolable(mixtures: list[H3M]) -> None:
+    if not mixtures:
+        raise ValueError("parts is empty; give at least one H3M or HMM.")
+    for i, part in enumerate(mixtures):
+        if not isinstance(part, H3M):
+            raise TypeError(f"parts[{i}] is a {type(part).__name__}; give H3M or HMM objects.")
+        if part.n_dims != mixtures[0].n_dims:
+            raise ValueError(
+                f"parts[{i}] has {part.n_dims} dimensions, but parts[0] has {mixtures[0].n_dims}."
+            )
+
+
+def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArray:
+    shares = np.asarray([len(part) for part in mixtures] if weights is None else weights, dtype=np.float64)
+    if shares.shape != (len(mixtures),):
+        raise ValueError(
+            f"weights has shape {shares.shape} for {len(mixtures)} parts; give one weight per part."
+        )
+    if not (np.isfinite(shares) & (shares >= 0)).all() or shares.sum() == 0:
+        raise ValueError(
+            f"weights of the parts must be finite, not negative and not all zero, got {weights!r}."
+        )
+    return np.asarray(shares / shares.sum())

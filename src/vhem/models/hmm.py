@@ -1,0 +1,292 @@
+"""One hidden Markov model with Gaussian-mixture emissions."""
+
+from __future__ import annotations
+
+from typing import Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem.immutable import Immutable
+from vhem.kernels import sequences as kernels
+from vhem.kernels.engine import n_threads
+from vhem.kernels.parameters import FloatArray, IntArray, Parameters
+from vhem.models.sampling import checked_lengths, sample
+from vhem.models.stationary import long_run_occupancy
+from vhem.models.validation import Names, checked_parameters, floats
+from vhem.randomness import RandomState, generator
+from vhem.sequences import Sequences, SequencesLike, as_sequences
+
+
+class HMM(Immutable):
+    """A hidden Markov model whose states emit Gaussians or mixtures of Gaussians.
+
+    Parameters
+    ----------
+    startprob : array of shape (S,)
+        Probabilities of the first state.
+    transmat : array of shape (S, S)
+        Transition probabilities, from row to column. Zeros are kept exactly.
+    means : array of shape (S, M, d), or (S, d) for one Gaussian a state
+        Means of the Gaussians.
+    covars : array of shape (S, M, d) or (S, M, d, d); (S, d) or (S, d, d) where means is (S, d)
+        Variances, or full covariance matrices.
+    mix_weights : array of shape (S, M), optional
+        Weights of the Gaussians of each state; needed where M > 1.
+
+    Attributes
+    ----------
+    startprob, transmat, mix_weights, means, covars : arrays
+        The parameters, read-only, always with the component axis.
+    n_states, n_mix, n_dims : int
+        The sizes S, M and d.
+    covariance_type : {"diag", "full"}
+        The form of `covars`.
+
+    Examples
+    --------
+    >>> from vhem import HMM
+    >>> hmm = HMM([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], means=[[0.0], [5.0]], covars=[[1.0], [1.0]])
+    >>> hmm
+    HMM(n_states=2, n_mix=1, n_dims=1, covariance_type='diag')
+    >>> hmm.decode([[0.1, 4.8, 5.2]])[1]
+    [array([0, 1, 1])]
+    >>> hmm.stationary().round(3)
+    array([0.667, 0.333])
+    """
+
+    startprob: FloatArray
+    transmat: FloatArray
+    mix_weights: FloatArray
+    means: FloatArray
+    covars: FloatArray
+
+    def __init__(
+        self,
+        startprob: npt.ArrayLike,
+        transmat: npt.ArrayLike,
+        means: npt.ArrayLike,
+        covars: npt.ArrayLike,
+        mix_weights: npt.ArrayLike | None = None,
+    ) -> None:
+        parameters = checked_parameters(
+            floats(startprob, "startprob")[None],
+            floats(transmat, "transmat")[None],
+            floats(means, "means")[None],
+            floats(covars, "covars")[None],
+            None if mix_weights is None else floats(mix_weights, "mix_weights")[None],
+            None,
+            Names(single=True),
+        )
+        self._assign(parameters)
+
+    @classmethod
+    def _of(cls, parameters: Parameters) -> HMM:
+        """Return the only HMM of `parameters`, which are known to be right."""
+        made = cls.__new__(cls)
+        made._assign(parameters)
+        return made
+
+    def _assign(self, parameters: Parameters) -> None:
+        self._set(**{name: array[0] for name, array in parameters._asdict().items() if name != "n_states"})
+
+    @property
+    def n_states(self) -> int:
+        """The number of states S."""
+        return len(self.startprob)
+
+    @property
+    def n_mix(self) -> int:
+        """The number of Gaussians a state M."""
+        return int(self.mix_weights.shape[1])
+
+    @property
+    def n_dims(self) -> int:
+        """The number of dimensions d."""
+        return int(self.means.shape[2])
+
+    @property
+    def covariance_type(self) -> Literal["diag", "full"]:
+        """The form of the covariances."""
+        return "diag" if self.covars.ndim == self.means.ndim else "full"
+
+    @property
+    def parameters(self) -> Parameters:
+        """The arrays as the kernels take them, as a set of one HMM; views."""
+        return Parameters(
+            self.startprob[None],
+            self.transmat[None],
+            self.mix_weights[None],
+            self.means[None],
+            self.covars[None],
+            np.array([self.n_states], dtype=np.int64),
+        )
+
+    def score_samples(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
+        """Return log p(y_i), the log-likelihood of each sequence.
+
+        Parameters
+        ----------
+        sequences : list of (T_i, d) arrays, 3-D array or Sequences
+            The n sequences; NaN is marginalised.
+        n_jobs : int, optional
+            Threads; all cores by default.
+
+        Returns
+        -------
+        array of shape (n,)
+            The log-likelihoods.
+
+        Examples
+        --------
+        >>> HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]]).score_samples([[0.0, 0.0]]).round(4)
+        array([-1.8379])
+        """
+        checked = checked_sequences(sequences, self.n_dims)
+        return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))[:, 0]
+
+    def score(self, sequences: SequencesLike, n_jobs: int | None = None) -> float:
+        """Return the mean log-likelihood of the sequences."""
+        return float(self.score_samples(sequences, n_jobs).mean())
+
+    def decode(
+        self, sequences: SequencesLike, n_jobs: int | None = None
+    ) -> tuple[FloatArray, list[IntArray]]:
+        """Return the likeliest path of states of each sequence (Viterbi).
+
+        Parameters
+        ----------
+        sequences : list of (T_i, d) arrays, 3-D array or Sequences
+            The n sequences.
+        n_jobs : int, optional
+            Threads; all cores by default.
+
+        Returns
+        -------
+        log_probabilities : array of shape (n,)
+            max_x log p(x, y_i), jointly of path and sequence.
+        paths : list of n arrays of shape (T_i,)
+            The states x. Of equally likely paths, that through the lower states.
+
+        Examples
+        --------
+        >>> hmm = HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], means=[[0.0], [9.0]], covars=[[1.0], [1.0]])
+        >>> hmm.decode([[0.0, 9.0, 0.0, 0.0]])[1]  # there is no way back from the second state
+        [array([0, 0, 0, 0])]
+        """
+        checked = checked_sequences(sequences, self.n_dims)
+        scores, paths = kernels.viterbi(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
+        return scores, np.split(paths, checked.offsets[1:-1])
+
+    def posterior(self, sequences: SequencesLike, n_jobs: int | None = None) -> list[FloatArray]:
+        """Return p(x_t = s | y_i), the posterior probabilities of the states at each frame.
+
+        Parameters
+        ----------
+        sequences : list of (T_i, d) arrays, 3-D array or Sequences
+            The n sequences.
+        n_jobs : int, optional
+            Threads; all cores by default.
+
+        Returns
+        -------
+        list of n arrays of shape (T_i, S)
+            The probabilities; rows sum to one.
+
+        Examples
+        --------
+        >>> hmm = HMM([0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]], means=[[0.0], [1.0]], covars=[[1.0], [1.0]])
+        >>> hmm.posterior([[0.5, 0.5]])
+        [array([[0.5, 0.5], [0.5, 0.5]])]
+        """
+        checked = checked_sequences(sequences, self.n_dims)
+        _, gamma = kernels.posteriors(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
+        return np.split(gamma, checked.offsets[1:-1])
+
+    def stationary(self) -> FloatArray:
+        """Return the long-run share of time in each state, of the chain started at `startprob`.
+
+        lim (1/T) Σ_{t<T} π Aᵗ: the stationary distribution where the chain is irreducible, and the limit that
+        is reached from `startprob` where it is not (left-right models end in their last state).
+
+        Returns
+        -------
+        array of shape (S,)
+            The occupancies.
+
+        Examples
+        --------
+        >>> hmm = HMM([1.0, 0.0], [[0.5, 0.5], [0.0, 1.0]], means=[[0.0], [9.0]], covars=[[1.0], [1.0]])
+        >>> hmm.stationary()
+        array([0., 1.])
+        """
+        return long_run_occupancy(self.startprob, self.transmat)
+
+    @overload
+    def sample(
+        self, n_sequences: int, length: npt.ArrayLike, random_state: RandomState = None
+    ) -> Sequences: ...
+    @overload
+    def sample(
+        self,
+        n_sequences: int,
+        length: npt.ArrayLike,
+        random_state: RandomState = None,
+        *,
+        return_states: Literal[True],
+    ) -> tuple[Sequences, list[IntArray]]: ...
+    def sample(
+        self,
+        n_sequences: int,
+        length: npt.ArrayLike,
+        random_state: RandomState = None,
+        *,
+        return_states: bool = False,
+    ) -> Sequences | tuple[Sequences, list[IntArray]]:
+        """Return random sequences.
+
+        Parameters
+        ----------
+        n_sequences : int
+            How many.
+        length : int or array of shape (n_sequences,)
+            How long, all or each.
+        random_state : None, int, Generator or RandomState
+            Source of randomness.
+        return_states : bool
+            Whether to return the states too.
+
+        Returns
+        -------
+        sequences : Sequences
+            The sequences.
+        states : list of arrays of shape (T_i,), only if asked for
+            The states that emitted them.
+
+        Examples
+        --------
+        >>> HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]]).sample(2, length=[3, 5], random_state=0)
+        Sequences(n=2, n_dims=1, lengths 3 to 5, 8 frames)
+        """
+        lengths = checked_lengths(n_sequences, length)
+        labels = np.zeros(n_sequences, dtype=np.int64)
+        X, states = sample(self.parameters, labels, lengths, generator(random_state))
+        sequences = Sequences.from_concatenated(X, lengths)
+        return (sequences, np.split(states, sequences.offsets[1:-1])) if return_states else sequences
+
+    def __repr__(self) -> str:
+        return (
+            f"HMM(n_states={self.n_states}, n_mix={self.n_mix}, n_dims={self.n_dims}, "
+            f"covariance_type={self.covariance_type!r})"
+        )
+
+
+def checked_sequences(sequences: SequencesLike, n_dims: int) -> Sequences:
+    """Return `sequences` as a Sequences of `n_dims` dimensions."""
+    checked = as_sequences(sequences)
+    if checked.n_dims != n_dims:
+        raise ValueError(
+            f"the sequences have {checked.n_dims} dimensions, the model has {n_dims}; choose the same "
+            "columns that the model was learned from."
+        )
+    return checked

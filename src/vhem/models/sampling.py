@@ -1,0 +1,80 @@
+"""Random sequences from HMMs."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem.kernels.parameters import FloatArray, IntArray, Parameters
+
+
+def checked_lengths(n_sequences: int, length: npt.ArrayLike) -> IntArray:
+    """Return the length of each of `n_sequences` sequences."""
+    if isinstance(n_sequences, bool) or not isinstance(n_sequences, (int, np.integer)) or n_sequences < 1:
+        raise ValueError(f"n_sequences must be a positive integer, got {n_sequences!r}.")
+    lengths = np.asarray(length)
+    if not np.issubdtype(lengths.dtype, np.integer) or lengths.shape not in ((), (n_sequences,)):
+        raise ValueError(f"length must be one integer or {n_sequences} of them, got {length!r}.")
+    if lengths.min() < 1:
+        raise ValueError(f"length must be positive, got {lengths.min()}.")
+    return np.broadcast_to(lengths, (n_sequences,)).astype(np.int64)
+
+
+def sample(
+    parameters: Parameters, labels: IntArray, lengths: IntArray, rng: np.random.Generator
+) -> tuple[FloatArray, IntArray]:
+    """Return one sequence from HMM ``labels[i]`` of length ``lengths[i]`` for each i, and the states passed.
+
+    Returns
+    -------
+    X : array of shape (Σ T_i, d)
+        The sequences, one below the other.
+    states : array of shape (Σ T_i,)
+        The state of each frame.
+    """
+    states = _sample_states(parameters, labels, lengths, rng)
+    owner = np.repeat(labels, lengths)
+    component = _choose(_cumulative(parameters.mix_weights)[owner, states], rng)
+    K, S, M = parameters.mix_weights.shape
+    gaussian = np.ravel_multi_index((owner, states, component), (K, S, M))
+    return _sample_gaussians(parameters, gaussian, rng), states
+
+
+def _sample_states(
+    parameters: Parameters, labels: IntArray, lengths: IntArray, rng: np.random.Generator
+) -> IntArray:
+    start, trans = _cumulative(parameters.startprob), _cumulative(parameters.transmat)
+    begins = np.cumsum(lengths) - lengths
+    states = np.empty(lengths.sum(), dtype=np.int64)
+    states[begins] = _choose(start[labels], rng)
+    for t in range(1, lengths.max()):
+        active = lengths > t
+        rows = begins[active] + t
+        states[rows] = _choose(trans[labels[active], states[rows - 1]], rng)
+    return states
+
+
+def _cumulative(p: FloatArray) -> FloatArray:
+    """Return cumulative probabilities that end in exactly one (in rows that are not padding)."""
+    sums = np.cumsum(p, axis=-1)
+    return sums / np.where(sums[..., -1:] > 0, sums[..., -1:], 1.0)
+
+
+def _choose(cumulative: FloatArray, rng: np.random.Generator) -> IntArray:
+    """Return one draw per row; an entry of probability zero adds nothing to the sum and is never drawn."""
+    chosen = (rng.random(len(cumulative))[:, None] >= cumulative).sum(axis=1)
+    return np.asarray(chosen, dtype=np.int64)
+
+
+def _sample_gaussians(parameters: Parameters, gaussian: IntArray, rng: np.random.Generator) -> FloatArray:
+    """Return one draw per entry of `gaussian`, an index into all components of all states of all HMMs."""
+    d = parameters.means.shape[-1]
+    noise = rng.standard_normal((len(gaussian), d))
+    means = parameters.means.reshape(-1, d)
+    if parameters.is_diagonal:
+        return means[gaussian] + noise * np.sqrt(parameters.covars.reshape(-1, d)[gaussian])
+    present, starts = np.unique(np.sort(gaussian), return_index=True)
+    factors = np.linalg.cholesky(parameters.covars.reshape(-1, d, d)[present])
+    for rows, factor in zip(np.split(np.argsort(gaussian), starts[1:]), factors, strict=True):
+        noise[rows] = noise[rows] @ factor.T
+    return means[gaussian] + noise

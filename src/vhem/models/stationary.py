@@ -1,0 +1,86 @@
+"""Long-run occupancy of the states of a Markov chain."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem.kernels.parameters import FloatArray
+
+
+def long_run_occupancy(startprob: FloatArray, transmat: FloatArray) -> FloatArray:
+    """Return lim (1/T) Σ_{t<T} π Aᵗ, the share of time a chain started at π spends in each state.
+
+    For an irreducible chain this is the stationary distribution, whatever π. Otherwise the chain ends in one
+    of its closed classes: each has its own stationary distribution and weighs what the probability is to end
+    there. The limit of averages exists for periodic chains too.
+
+    Parameters
+    ----------
+    startprob : array of shape (S,)
+        Initial probabilities π.
+    transmat : array of shape (S, S)
+        Transition probabilities A.
+
+    Returns
+    -------
+    array of shape (S,)
+        The occupancies; they sum to one.
+
+    Examples
+    --------
+    >>> long_run_occupancy(np.array([1.0, 0.0]), np.array([[0.0, 1.0], [1.0, 0.0]]))
+    array([0.5, 0.5])
+    """
+    reaches = _reachability(transmat)
+    returns = np.all(~reaches | reaches.T, axis=1)  # whatever the state reaches leads back to it
+    entry = _entry_probabilities(startprob, transmat, returns)
+    occupancy = np.zeros(len(startprob))
+    for members in np.unique(reaches[returns], axis=0):  # a closed class reaches itself alone
+        occupancy[members] = entry[members].sum() * _irreducible(transmat[np.ix_(members, members)])
+    return np.asarray(occupancy / occupancy.sum())
+
+
+def _reachability(transmat: FloatArray) -> npt.NDArray[np.bool_]:
+    """Return whether state s can be reached from state r in any number of steps, none included."""
+    reaches = (transmat > 0) | np.eye(len(transmat), dtype=bool)
+    for _ in range(len(transmat).bit_length()):
+        reaches = reaches @ reaches
+    return reaches
+
+
+def _entry_probabilities(
+    startprob: FloatArray, transmat: FloatArray, recurrent: npt.NDArray[np.bool_]
+) -> FloatArray:
+    """Return the probability to enter the recurrent states first at each of them."""
+    entry = np.where(recurrent, startprob, 0.0)
+    transient = ~recurrent
+    if transient.any():
+        inside = transmat[np.ix_(transient, transient)]
+        # I - Q, its diagonal as a sum of what leaves: exact however near to one a self-transition is.
+        generator = -inside
+        np.fill_diagonal(generator, _leaving(transmat)[transient])
+        visits = np.linalg.solve(generator.T, startprob[transient])
+        entry[recurrent] += visits @ transmat[np.ix_(transient, recurrent)]
+    return entry
+
+
+def _leaving(transmat: FloatArray) -> FloatArray:
+    others = transmat.copy()
+    np.fill_diagonal(others, 0.0)
+    return np.asarray(others.sum(axis=1))
+
+
+def _irreducible(transmat: FloatArray) -> FloatArray:
+    """Return the stationary distribution of an irreducible chain.
+
+    By the elimination of Grassmann, Taksar and Heyman (1985), which never subtracts.
+    """
+    A = transmat.copy()
+    for k in range(len(A) - 1, 0, -1):
+        A[:k, k] /= A[k, :k].sum()
+        A[:k, :k] += np.outer(A[:k, k], A[k, :k])
+    occupancy = np.ones(len(A))
+    for k in range(1, len(A)):
+        occupancy[k] = occupancy[:k] @ A[:k, k]
+    return np.asarray(occupancy / occupancy.sum())

@@ -1,0 +1,41 @@
+"""One seed, one answer: every `random_state` becomes a NumPy Generator here."""
+
+from __future__ import annotations
+
+import numpy as np
+
+RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
+
+
+def generator(random_state: RandomState = None) -> np.random.Generator:
+    """Return a NumPy Generator made from `random_state`.
+
+    Parameters
+    ----------
+    random_state : None, int, Generator or RandomState
+        None takes fresh entropy, an integer is a seed, a Generator is returned as it is, and a RandomState is
+        advanced by one draw, which seeds the Generator.
+
+    Returns
+    -------
+    numpy.random.Generator
+        The source of randomness.
+
+    Examples
+    --------
+    >>> float(generator(0).random()) == float(generator(0).random())
+    True
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**31, size=4))
+    is_seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
+    if (
+        isinstance(random_state, np.random.Generator)
+        or random_state is None
+        or (is_seed and random_state >= 0)
+    ):
+        return np.random.default_rng(random_state)
+    raise ValueError(
+        "random_state must be None, a non-negative integer, a numpy Generator or a RandomState, "
+        f"got {random_state!r}."
+    )

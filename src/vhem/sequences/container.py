@@ -1,0 +1,318 @@
+"""Sequences of different lengths, kept as one array."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, TypeAlias, cast, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem.immutable import Immutable
+from vhem.sequences.table import read_table
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+class Sequences(Immutable):
+    """Sequences of vectors, of any lengths, in one number of dimensions d.
+
+    Parameters
+    ----------
+    arrays : list of arrays, 3-D array or Sequences
+        Sequence i is an array of shape (T_i, d), or (T_i,) where d = 1. A 3-D array (n, T, d) holds n
+        sequences of one length. NaN marks a missing value; it is marginalised wherever a likelihood is
+        computed.
+    ids : list, optional
+        One name per sequence, used in messages and results; 0, 1, … if not given.
+
+    Attributes
+    ----------
+    X : array of shape (Σ T_i, d)
+        All sequences, one below the other; read-only, float64.
+    lengths : array of shape (n,)
+        The lengths T_i.
+    offsets : array of shape (n + 1,)
+        Sequence i is ``X[offsets[i]:offsets[i + 1]]``.
+    ids : list
+        The names.
+    groups : list or None
+        One value per sequence where `from_table` was given a group column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vhem import Sequences
+    >>> s = Sequences([np.zeros((3, 2)), np.ones((5, 2))], ids=["a", "b"])
+    >>> s
+    Sequences(n=2, n_dims=2, lengths 3 to 5, 8 frames)
+    >>> s[1].shape
+    (5, 2)
+    >>> s[[True, False]].ids
+    ['a']
+    """
+
+    X: FloatArray
+    lengths: IntArray
+    offsets: IntArray
+    ids: list[Any]
+    groups: list[Any] | None
+
+    def __init__(self, arrays: SequencesLike, ids: Iterable[Any] | None = None) -> None:
+        if isinstance(arrays, Sequences):
+            names = arrays.ids if ids is None else _checked_ids(ids, len(arrays))
+            self._assign(arrays.X, arrays.lengths, names, arrays.groups)
+            return
+        parts = _split(arrays)
+        names = _checked_ids(ids, len(parts))
+        checked = [_checked_array(part, _name(i, names)) for i, part in enumerate(parts)]
+        _check_same_dimensions(checked, names)
+        lengths = np.array([len(array) for array in checked], dtype=np.int64)
+        self._assign(np.concatenate(checked), lengths, names)
+        self._check_finite()
+
+    def _assign(
+        self, X: FloatArray, lengths: IntArray, ids: list[Any], groups: list[Any] | None = None
+    ) -> None:
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        self._set(X=X, lengths=lengths, offsets=offsets, ids=ids, groups=groups)
+
+    @classmethod
+    def _of(
+        cls, X: FloatArray, lengths: IntArray, ids: list[Any], groups: list[Any] | None = None
+    ) -> Sequences:
+        made = cls.__new__(cls)
+        made._assign(X, lengths, ids, groups)
+        return made
+
+    @classmethod
+    def from_concatenated(
+        cls, X: npt.ArrayLike, lengths: npt.ArrayLike, ids: Iterable[Any] | None = None
+    ) -> Sequences:
+        """Return the sequences that lie one below the other in `X` (hmmlearn's form).
+
+        Parameters
+        ----------
+        X : array of shape (Σ T_i, d), or (Σ T_i,) where d = 1
+            The frames of all sequences.
+        lengths : array of shape (n,)
+            The lengths T_i.
+        ids : list, optional
+            One name per sequence.
+
+        Returns
+        -------
+        Sequences
+            A copy of the data.
+
+        Examples
+        --------
+        >>> Sequences.from_concatenated([1.0, 2.0, 3.0], lengths=[1, 2])[1]
+        array([[2.], [3.]])
+        """
+        frames = _checked_array(X, "X")
+        sizes = np.asarray(lengths)
+        if sizes.ndim != 1 or not len(sizes) or not np.issubdtype(sizes.dtype, np.integer):
+            raise ValueError(f"lengths must be a list of one or more integers, got {lengths!r}.")
+        names = _checked_ids(ids, len(sizes))
+        if sizes.min() < 1:
+            i = int(np.argmin(sizes))
+            raise ValueError(f"{_name(i, names)} has length {sizes[i]}. Drop sequences without frames.")
+        if sizes.sum() != len(frames):
+            raise ValueError(
+                f"lengths add up to {sizes.sum()}, but X has {len(frames)} rows; they must agree."
+            )
+        made = cls._of(np.array(frames), sizes.astype(np.int64), names)
+        made._check_finite()
+        return made
+
+    @classmethod
+    def from_table(
+        cls,
+        frame: Any,
+        id: str,
+        time: str | None = None,
+        values: Iterable[str] = (),
+        group: str | None = None,
+    ) -> Sequences:
+        """Return the sequences of a long table: one row per frame.
+
+        Parameters
+        ----------
+        frame : pandas, polars or pyarrow table, or a dictionary of columns
+            The table.
+        id : str
+            Column that names the sequence of each row. Rows of a sequence need not be adjacent; sequences
+            come in the order of their first rows.
+        time : str, optional
+            Column by which the rows of each sequence are sorted; without it they stay in the table's order.
+        values : list of str
+            Columns with the d values of a frame; empty cells are missing values.
+        group : str, optional
+            Column with one value per sequence (a participant, a class), kept as `groups`.
+
+        Returns
+        -------
+        Sequences
+            The sequences, named by `id`.
+
+        Examples
+        --------
+        >>> table = {"who": ["b", "a", "b"], "t": [2, 1, 1], "x": [0.2, 0.5, 0.1]}
+        >>> s = Sequences.from_table(table, id="who", time="t", values=["x"])
+        >>> s.ids, s[0].ravel().tolist()
+        (['b', 'a'], [0.1, 0.2])
+        """
+        table = read_table(frame, id, time, values, group)
+        made = cls._of(table.X, table.lengths, table.ids, table.groups)
+        made._check_finite()
+        return made
+
+    def _check_finite(self) -> None:
+        bad = np.isinf(self.X)
+        if not bad.any():
+            return
+        row, column = (int(i) for i in np.argwhere(bad)[0])
+        i = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        raise ValueError(
+            f"{_name(i, self.ids)} has {self.X[row, column]} at frame {row - self.offsets[i]}, "
+            f"dimension {column}. Values must be finite; write NaN for a missing value."
+        )
+
+    @property
+    def n_dims(self) -> int:
+        """The number of dimensions d."""
+        return int(self.X.shape[1])
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n,)``: scikit-learn's splitters ask for it."""
+        return (len(self),)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def __iter__(self) -> Iterator[FloatArray]:
+        return (self.X[start:stop] for start, stop in itertools.pairwise(self.offsets))
+
+    @overload
+    def __getitem__(self, index: int | np.integer[Any]) -> FloatArray: ...
+    @overload
+    def __getitem__(self, index: slice | npt.ArrayLike) -> Sequences: ...
+    def __getitem__(self, index: Any) -> FloatArray | Sequences:
+        if isinstance(index, tuple):  # scikit-learn writes s[index, ...]
+            index = index[0]
+        chosen = np.arange(len(self))[index if isinstance(index, slice) else _as_index(index)]
+        if chosen.ndim == 0:
+            return self.X[self.offsets[chosen] : self.offsets[chosen + 1]]
+        if not len(chosen):
+            raise ValueError(f"index {index!r} chooses no sequence; at least one is needed.")
+        groups = None if self.groups is None else [self.groups[i] for i in chosen]
+        rows = _rows(self.offsets[chosen], self.lengths[chosen])
+        return self._of(self.X[rows], self.lengths[chosen], [self.ids[i] for i in chosen], groups)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequences):
+            return NotImplemented
+        same_names = self.ids == other.ids and self.groups == other.groups
+        same_lengths = np.array_equal(self.lengths, other.lengths)
+        return same_names and same_lengths and np.array_equal(self.X, other.X, equal_nan=True)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        low, high = self.lengths.min(), self.lengths.max()
+        spread = f"length {low}" if low == high else f"lengths {low} to {high}"
+        return f"Sequences(n={len(self)}, n_dims={self.n_dims}, {spread}, {len(self.X)} frames)"
+
+
+SequencesLike: TypeAlias = Sequences | Iterable[npt.ArrayLike] | FloatArray
+
+
+def as_sequences(sequences: SequencesLike) -> Sequences:
+    """Return `sequences` as a `Sequences`; one that already is comes back as it is.
+
+    Examples
+    --------
+    >>> as_sequences([[0.0, 1.0], [2.0]])
+    Sequences(n=2, n_dims=1, lengths 1 to 2, 3 frames)
+    """
+    return sequences if isinstance(sequences, Sequences) else Sequences(sequences)
+
+
+def _name(i: int, ids: list[Any]) -> str:
+    """Return how messages speak of sequence i."""
+    return f"sequence {i}" + ("" if ids[i] == i else f" (id {ids[i]!r})")
+
+
+def _split(arrays: Any) -> list[Any]:
+    """Return the sequences as a list, or say why they cannot be told apart."""
+    if isinstance(arrays, np.ndarray) and arrays.dtype != object and arrays.ndim != 3:
+        raise ValueError(
+            f"sequences is an array of shape {arrays.shape}, which could be one sequence or many. Give a list "
+            "of (T, d) arrays ([x] for one sequence, list(x) if each row is a sequence of d = 1), or a 3-D "
+            "array (n, T, d)."
+        )
+    if isinstance(arrays, (str, bytes, dict)) or not isinstance(arrays, Iterable):
+        raise TypeError(f"sequences must be a list of (T, d) arrays, got {type(arrays).__name__}.")
+    parts = list(arrays)
+    if not parts:
+        raise ValueError("there are no sequences: the list is empty. Give at least one (T, d) array.")
+    if all(np.ndim(part) == 0 for part in parts):
+        raise ValueError(
+            "sequences is a flat list of numbers. For one sequence of d = 1 write [x] instead of x."
+        )
+    return parts
+
+
+def _checked_ids(ids: Iterable[Any] | None, n: int) -> list[Any]:
+    if ids is None:
+        return list(range(n))
+    names = cast("list[Hashable]", ids.tolist()) if isinstance(ids, np.ndarray) else list(ids)
+    if len(names) != n:
+        raise ValueError(f"ids has {len(names)} entries for {n} sequences; give one per sequence.")
+    return names
+
+
+def _checked_array(array: npt.ArrayLike, name: str) -> FloatArray:
+    """Return one sequence as a (T, d) float64 array."""
+    raw = np.asarray(array)
+    if raw.dtype.kind not in "fiubO":
+        raise TypeError(f"{name} holds {raw.dtype} values; numbers are needed. Convert or drop such columns.")
+    try:
+        values = np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} cannot be read as numbers: {error}. Write NaN for missing values.") from None
+    if values.ndim == 1:
+        values = values[:, None]
+    if values.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {values.shape}; a sequence is a (T, d) array, or (T,) where d = 1."
+        )
+    if not values.size:
+        raise ValueError(f"{name} has shape {values.shape} and so no values. Drop empty sequences.")
+    return values
+
+
+def _check_same_dimensions(arrays: list[FloatArray], ids: list[Any]) -> None:
+    d = arrays[0].shape[1]
+    for i, array in enumerate(arrays):
+        if array.shape[1] != d:
+            raise ValueError(
+                f"{_name(i, ids)} has {array.shape[1]} dimensions, but {_name(0, ids)} has {d}. "
+                "All sequences need the same number of columns."
+            )
+
+
+def _as_index(index: Any) -> Any:
+    """Return an index as an array; an empty list would otherwise become one of floats."""
+    array = np.asarray(index)
+    return array if array.size else array.astype(np.intp)
+
+
+def _rows(starts: IntArray, lengths: IntArray) -> npt.NDArray[np.intp]:
+    """Return the row numbers of the stretches that begin at `starts`, one after the other."""
+    begins = np.cumsum(lengths) - lengths
+    return np.repeat(starts - begins, lengths) + np.arange(lengths.sum())
