@@ -54,19 +54,19 @@ def _one_state(gaussians: Gaussians) -> Parameters:
 def _seed(points: FloatArray, weights: FloatArray, n: int, rng: np.random.Generator) -> IntArray:
     """k-means++ on the means, in units of their spread."""
     scaled = (points - points.mean(0)) / np.where(points.std(0) > 0, points.std(0), 1.0)
-    chosen = [weighted_choice(weights, rng)]
+    chosen = [weighted_choice(weights, rng, [])]
     distance = np.full(len(points), np.inf)
     while len(chosen) < n:
         distance = np.minimum(distance, ((scaled - scaled[chosen[-1]]) ** 2).sum(1))
         distance[chosen] = 0.0
-        chosen.append(weighted_choice(weights * distance, rng, exclude=chosen))
+        chosen.append(weighted_choice(weights * distance, rng, chosen))
     return np.array(chosen)
 
 
-def weighted_choice(weights: FloatArray, rng: np.random.Generator, exclude: list[int] | None = None) -> int:
+def weighted_choice(weights: FloatArray, rng: np.random.Generator, exclude: IntArray | list[int]) -> int:
     """Draw an index with probability proportional to `weights`; evenly among the rest if none has weight."""
     total = weights.sum()
     if not total > 0:
-        rest = np.setdiff1d(np.arange(len(weights)), exclude or [])
+        rest = np.setdiff1d(np.arange(len(weights)), exclude)
         return int(rng.choice(rest))
     return int(rng.choice(len(weights), p=weights / total))

@@ -13,6 +13,7 @@ from vhem.learning.hem_gmm import Gaussians, reduce_gaussians, weighted_choice
 from vhem.learning.resizing import Chain, resize, resize_mixture, stack
 
 _BLUR = 0.02  # of every probability row made from counts: a transition nobody happened to make stays possible
+_POOL, _POOL_PER_CLUSTER = 2000, 20  # inputs that seeds are chosen from: the larger of this, and so many per cluster
 
 
 class Shape(NamedTuple):
@@ -47,8 +48,7 @@ def start_from_emissions(
     base: BaseModels, weights: FloatArray, shape: Shape, rng: np.random.Generator, n_threads: int
 ) -> Parameters:
     """Groups around inputs far from one another; a group's states are its pooled emissions, reduced by HEM."""
-    chosen, nearest = _spread_out(base, weights, shape, rng, n_threads)
-    groups = [np.flatnonzero(nearest == c) for c in range(len(chosen))]
+    groups = _spread_out(base, weights, shape, rng, n_threads)[1]
     chains = [_center_of_group(base, weights, group, shape, rng) for group in groups]
     return stack(_fill_up(chains, shape, rng))
 
@@ -79,22 +79,35 @@ def _jittered(mixture: Gaussians, rng: np.random.Generator) -> Gaussians:
 
 def _spread_out(
     base: BaseModels, weights: FloatArray, shape: Shape, rng: np.random.Generator, n_threads: int
-) -> tuple[IntArray, IntArray]:
-    """Return inputs chosen by divergence, and for every input the nearest of them."""
-    models, K = base.parameters, min(shape.n_clusters, len(weights))
+) -> tuple[IntArray, list[IntArray]]:
+    """Return inputs chosen by divergence, and around each the inputs nearest to it.
+
+    The greedy form of k-means++: of a few candidates drawn, the one that brings all inputs closest to a seed is kept.
+    Large collections are represented by a sample.
+    """
+    pool = np.arange(len(weights))
+    if len(pool) > (n := max(_POOL, _POOL_PER_CLUSTER * shape.n_clusters)):
+        pool = np.sort(rng.choice(pool, n, replace=False))
+    models, weights = base.parameters.take(pool), weights[pool]
     to_self = self_log_likelihood(models, base.tau, n_threads=n_threads)
-    chosen = [weighted_choice(weights, rng)]
-    distance, nearest = np.full(len(weights), np.inf), np.zeros(len(weights), dtype=np.int64)
-    while True:
-        seed = models.take(np.array(chosen[-1:]))
-        J = expected_log_likelihood(models, seed, base.tau, n_threads=n_threads)[:, 0]
-        new = np.maximum(to_self - J, 0.0)
-        new[chosen[-1]] = -1.0  # a seed is its own, even among twins
-        nearest[new < distance] = len(chosen) - 1
-        distance = np.minimum(distance, new)
-        if len(chosen) == K:
-            return np.array(chosen), nearest
-        chosen.append(weighted_choice(weights * np.maximum(distance, 0.0), rng, exclude=chosen))
+
+    def distances(candidates: IntArray) -> FloatArray:
+        J = expected_log_likelihood(models, models.take(candidates), base.tau, n_threads=n_threads)
+        return np.maximum(to_self[:, None] - J, 0.0)
+
+    chosen = np.array([weighted_choice(weights, rng, [])])
+    distance, nearest = distances(chosen)[:, 0], np.zeros(len(pool), dtype=np.int64)
+    n_candidates = 2 + int(np.log(shape.n_clusters))
+    while len(chosen) < min(shape.n_clusters, len(pool)):
+        distance[chosen] = 0.0
+        candidates = np.unique([weighted_choice(weights * distance, rng, chosen) for _ in range(n_candidates)])
+        closer = np.minimum(distance[:, None], distances(candidates))
+        best = int(np.argmin(weights @ closer))
+        nearest[closer[:, best] < distance] = len(chosen)
+        distance = closer[:, best]
+        nearest[candidates[best]] = len(chosen)  # a seed is its own, even among twins
+        chosen = np.append(chosen, candidates[best])
+    return pool[chosen], [pool[nearest == c] for c in range(len(chosen))]
 
 
 def _center_of_group(

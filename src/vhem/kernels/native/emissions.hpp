@@ -146,6 +146,7 @@ void emission_step(const EmissionPanels& panels, const Gaussians& base, const do
                     store(to + l * C, kept);
                     total += kept;
                 }
+                total = vmax(total, splat(1e-300));  // padding: a state without Gaussians, which nobody will read
                 for (long l = 0; l < panels.M; ++l) store(to + l * C, load(to + l * C) / total);
                 expected = fma(splat(mix[(first + s) * M_b + m]), top + vlog(total), expected);
             }

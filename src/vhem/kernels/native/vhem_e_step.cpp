@@ -49,14 +49,16 @@ struct Job {
 
 // Sums over base models for the clusters of one pass.
 struct Totals {
-    std::vector<double> mass, skipped, start, trans, count, first, second;
+    std::vector<double> mass, start, trans, count, first, second;
+    std::vector<double> skipped;  // what the pairs not carried forward could add to the mass, at most
+    std::vector<std::pair<double, long>> nearest;  // largest bound on a skipped log z_ij of each cluster, and its -i
     double bound = 0;
     long evaluated = 0, forwarded = 0;
 
     Totals(const Job& job, size_t n) {
         const Models& r = job.reduced;
         const size_t S = static_cast<size_t>(r.S), G = S * static_cast<size_t>(r.M);
-        mass.resize(n), skipped.resize(n), start.resize(n * S), trans.resize(n * S * S), count.resize(n * G);
+        mass.resize(n), skipped.resize(n), nearest.resize(n, {-1e308, 0}), start.resize(n * S), trans.resize(n * S * S), count.resize(n * G);
         first.resize(n * G * static_cast<size_t>(r.gaussians.d));
         second.resize(n * G * static_cast<size_t>(r.gaussians.covar_size()));
     }
@@ -66,6 +68,7 @@ struct Totals {
         };
         sum(mass, other.mass), sum(skipped, other.skipped), sum(start, other.start), sum(trans, other.trans);
         sum(count, other.count), sum(first, other.first), sum(second, other.second);
+        for (size_t c = 0; c < nearest.size(); ++c) nearest[c] = std::max(nearest[c], other.nearest[c]);
         bound += other.bound, evaluated += other.evaluated, forwarded += other.forwarded;
     }
     static long bytes(const Job& job, size_t n) {
@@ -79,9 +82,9 @@ struct Pass {
     const Job& job;
     const std::vector<long> clusters;  // their numbers in the reduced model
     const EmissionPanels panels;
-    const bool prune;            // else every pair is evaluated and carried forward
-    const double* known_log_sum; // log Σ_j exp(logit_ij) of a pass before, or null: to be found here
-    double* log_sum;             // where to leave it
+    const bool prune;             // else every pair is evaluated and carried forward
+    double* log_sum;              // log Σ_j exp(logit_ij) of every base model: found here, or known if `reach` is given
+    std::vector<double> reach;    // log z_ij of each cluster's nearest base model, when starved ones are done again
     double* responsibilities;    // (K_b,K_r), or null
     double* J;                   // (K_b,K_r): then J alone is wanted, and nothing else is done
     bool diagonal = false;       // J_ii alone is wanted, into J (K_b,): base and reduced models are the same
@@ -92,16 +95,16 @@ struct Pass {
             for (long s = 0; s < job.reduced.S; ++s) out.push_back(j * job.reduced.S + s);
         return out;
     }
-    Pass(const Job& job, std::vector<long> wanted, bool prune, const double* known, double* log_sum, double* z, double* J)
+    Pass(const Job& job, std::vector<long> wanted, bool prune, double* log_sum, double* z, double* J)
         : job(job),
           clusters(std::move(wanted)),
           panels(states(job, clusters), job.reduced.M, job.constants, job.reduced.gaussians),
           prune(prune),
-          known_log_sum(known),
           log_sum(log_sum),
           responsibilities(z),
           J(J) {}
     size_t size() const { return clusters.size(); }
+    bool again() const { return !reach.empty(); }
 };
 
 // A pair that was carried forward, its logit, and where its statistics lie.
@@ -124,7 +127,7 @@ class Block {
     long begin_ = 0, size_ = 0;
     std::vector<double> E_, eta_, upper_, best_, stats_, weights_;
     std::vector<std::vector<std::pair<double, long>>> heaps_;
-    std::vector<Slot> slots_;
+    std::vector<Slot> slots_, passed_over_;
     std::vector<WeightedRow> rows_;
     std::vector<size_t> order_, place_;  // slots by cluster, and where each cluster's end
     Pack pack_, careful_;
@@ -154,10 +157,10 @@ class Block {
         begin_ = begin, size_ = end - begin;
         emissions();
         if (pass_.J) return all_J();
-        slots_.clear();
-        upper_.assign(static_cast<size_t>(size_ * n_clusters_), 0);
+        slots_.clear(), passed_over_.clear();
         best_.assign(static_cast<size_t>(size_), -1e308);
-        pass_.prune ? rounds(totals) : everything(totals);
+        if (pass_.prune) bound_pairs();
+        pass_.prune && !pass_.again() ? rounds(totals) : everything(totals);
         assign(totals);
         accumulate(totals);
     }
@@ -176,14 +179,11 @@ class Block {
         return job_.scales[i] * job_.log_weights[pass_.clusters[pair.c]] + job_.counts[i] * J;
     }
 
-    // J_ij ≤ Σ_β (Σ_t p_t(β)) max_ρ E(β,ρ), as a bound on the logit of every pair; and the order to try them in.
+    // J_ij ≤ Σ_β (Σ_t p_t(β)) max_ρ E(β,ρ), as a bound on the logit of every pair.
     void bound_pairs() {
-        heaps_.resize(static_cast<size_t>(size_));
+        upper_.assign(static_cast<size_t>(size_ * n_clusters_), 0.0);
         for (long i = 0; i < size_; ++i) {
-            auto& heap = heaps_[i];
-            heap.resize(static_cast<size_t>(n_clusters_));
             double* upper = &upper_[i * n_clusters_];
-            std::fill(upper, upper + n_clusters_, 0.0);
             for (long b = 0; b < job_.base.n_states[begin_ + i]; ++b) {
                 const double occupancy = job_.occupancy[(begin_ + i) * Sb_ + b];
                 const double* row = &E_[(i * Sb_ + b) * C_];
@@ -193,22 +193,33 @@ class Block {
                     upper[c] += occupancy * top;
                 }
             }
-            for (long c = 0; c < n_clusters_; ++c) heap[c] = {upper[c] = logit({i, c}, upper[c]), c};
-            std::make_heap(heap.begin(), heap.end());
+            for (long c = 0; c < n_clusters_; ++c) upper[c] = logit({i, c}, upper[c]);
         }
     }
 
+    // A pair with a logit below this can be left out.
+    double threshold(Pair pair) const {
+        if (!pass_.prune) return -INFINITY;
+        return (pass_.again() ? pass_.log_sum[begin_ + pair.i] + pass_.reach[pair.c] : best_[pair.i]) - kCutoff;
+    }
+
+    // Every base model in turn offers the most promising cluster it has not tried, until none left could matter.
     void rounds(Totals& totals) {
-        bound_pairs();
+        heaps_.resize(static_cast<size_t>(size_));
         std::vector<long> alive(static_cast<size_t>(size_));
-        for (long i = 0; i < size_; ++i) alive[i] = i;
+        for (long i = 0; i < size_; ++i) {
+            alive[i] = i;
+            heaps_[i].resize(static_cast<size_t>(n_clusters_));
+            for (long c = 0; c < n_clusters_; ++c) heaps_[i][c] = {upper_[i * n_clusters_ + c], c};
+            std::make_heap(heaps_[i].begin(), heaps_[i].end());
+        }
         Pair pairs[kLanes];
         while (!alive.empty()) {
             int n = 0;
             size_t still = 0;
             for (long i : alive) {
                 auto& heap = heaps_[i];
-                if (heap.empty() || heap.front().first < best_[i] - kCutoff) continue;
+                if (heap.empty() || heap.front().first < threshold({i, heap.front().second})) continue;
                 pairs[n++] = {i, heap.front().second};
                 std::pop_heap(heap.begin(), heap.end());
                 heap.pop_back();
@@ -222,12 +233,15 @@ class Block {
 
     void everything(Totals& totals) {
         Pair pairs[kLanes];
+        int n = 0;
         for (long i = 0; i < size_; i += kLanes)
-            for (long c = 0; c < n_clusters_; ++c) {
-                const int n = static_cast<int>(std::min<long>(kLanes, size_ - i));
-                for (int l = 0; l < n; ++l) pairs[l] = {i + l, c};
-                evaluate(pairs, n, totals);
-            }
+            for (long c = 0; c < n_clusters_; ++c)
+                for (long k = i; k < std::min(size_, i + kLanes); ++k) {
+                    if (pass_.prune && upper_[k * n_clusters_ + c] < threshold({k, c})) continue;
+                    pairs[n++] = {k, c};
+                    if (n == kLanes) evaluate(pairs, n, totals), n = 0;
+                }
+        if (n) evaluate(pairs, n, totals);
     }
 
     void all_J() {
@@ -276,8 +290,10 @@ class Block {
         totals.evaluated += n;
         unsigned matters = 0;
         for (int l = 0; l < n; ++l) {
-            upper_[pairs[l].i * n_clusters_ + pairs[l].c] = logits[l];
-            if (pass_.prune && logits[l] < best_[pairs[l].i] - kCutoff) continue;
+            if (logits[l] < threshold(pairs[l])) {
+                passed_over_.push_back({pairs[l].i, pairs[l].c, logits[l], 0});
+                continue;
+            }
             matters |= 1u << l;
             (lost >> l & 1 ? careful : fast) = true;
         }
@@ -347,27 +363,32 @@ class Block {
 
     // log Σ_j exp(logit), responsibilities, the bound, and what the pairs not carried forward could add up to.
     void assign(Totals& totals) {
-        std::vector<double> total(static_cast<size_t>(size_), 0.0);
-        for (const Slot& slot : slots_) total[slot.i] += std::exp(slot.logit - best_[slot.i]);
-        for (long i = 0; i < size_; ++i) {
-            double& log_sum = total[i];
-            log_sum = pass_.known_log_sum ? pass_.known_log_sum[begin_ + i] : best_[i] + std::log(log_sum);
-            if (pass_.log_sum) pass_.log_sum[begin_ + i] = log_sum;
-            if (!pass_.known_log_sum) totals.bound += log_sum;
+        double* log_sum = pass_.log_sum + begin_;
+        if (!pass_.again()) {
+            std::fill_n(log_sum, size_, 0.0);
+            for (const Slot& slot : slots_) log_sum[slot.i] += std::exp(slot.logit - best_[slot.i]);
+            for (long i = 0; i < size_; ++i) totals.bound += log_sum[i] = best_[i] + std::log(log_sum[i]);
+            if (pass_.prune) count_skipped(totals);
         }
         for (Slot& slot : slots_) {
-            const double z = std::exp(slot.logit - total[slot.i]);
+            const double z = std::exp(slot.logit - log_sum[slot.i]);
             const long i = begin_ + slot.i, j = pass_.clusters[slot.c];
             if (pass_.responsibilities) pass_.responsibilities[i * job_.reduced.K + j] = z;
             totals.mass[slot.c] += job_.scales[i] * z;
             slot.logit = z * job_.counts[i];  // from here on the pair's weight in the M-step
-            upper_[slot.i * n_clusters_ + slot.c] = -1e308;
         }
-        if (!pass_.prune) return;
+    }
+
+    void count_skipped(Totals& totals) {
+        const double* log_sum = pass_.log_sum + begin_;
+        for (const Slot& slot : slots_) upper_[slot.i * n_clusters_ + slot.c] = -1e308;
+        for (const Slot& slot : passed_over_) upper_[slot.i * n_clusters_ + slot.c] = slot.logit;
         for (long i = 0; i < size_; ++i)
             for (long c = 0; c < n_clusters_; ++c) {
-                const double gap = upper_[i * n_clusters_ + c] - total[i];
-                if (gap > -700) totals.skipped[c] += job_.scales[begin_ + i] * std::exp(gap);
+                const double gap = upper_[i * n_clusters_ + c] - log_sum[i];
+                if (gap <= -700) continue;
+                totals.skipped[c] += job_.scales[begin_ + i] * std::exp(gap);
+                totals.nearest[c] = std::max(totals.nearest[c], {gap, -(begin_ + i)});
             }
     }
 
@@ -441,6 +462,14 @@ Totals run_pass(const Pass& pass, int n_threads) {
     return std::move(chunks[0]);
 }
 
+// log z_ij of one pair.
+double log_responsibility(const Job& job, long i, long j, const std::vector<double>& log_sum) {
+    std::vector<double> J(static_cast<size_t>(job.base.K));
+    Totals unused(job, 0);
+    Block(Pass(job, {j}, false, nullptr, nullptr, J.data())).run(i, i + 1, unused);
+    return job.scales[i] * job.log_weights[j] + job.counts[i] * J[i] - log_sum[i];
+}
+
 using Input = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using Integers = nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>;
 using Output = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
@@ -464,7 +493,7 @@ void expected_log_likelihood(Input b_start, Input b_trans, Input b_mix, Input b_
     nb::gil_scoped_release release;
     std::vector<long> all(static_cast<size_t>(job.reduced.K));
     for (size_t j = 0; j < all.size(); ++j) all[j] = static_cast<long>(j);
-    Pass pass(job, all, false, nullptr, nullptr, nullptr, J.data());
+    Pass pass(job, all, false, nullptr, nullptr, J.data());
     pass.diagonal = diagonal;
     run_pass(pass, n_threads);
 }
@@ -499,14 +528,19 @@ nb::tuple e_step(Input b_start, Input b_trans, Input b_mix, Input b_means, Input
         for (long j = 0; j < job.reduced.K; ++j)
             if (std::isfinite(job.log_weights[j])) alive.push_back(j);
         std::vector<double> log_sum(static_cast<size_t>(job.base.K));
-        const Pass pass(job, alive, prune, nullptr, log_sum.data(), z, nullptr);
+        const Pass pass(job, alive, prune, log_sum.data(), z, nullptr);
         Totals totals = run_pass(pass, n_threads);
         write(pass, totals);
         bound = totals.bound, evaluated = totals.evaluated, forwarded = totals.forwarded;
+        std::vector<double> reach;
         for (size_t c = 0; c < alive.size(); ++c)
-            if (totals.skipped[c] > kNegligible * totals.mass[c]) starved.push_back(alive[c]);
+            if (totals.skipped[c] > kNegligible * totals.mass[c]) {
+                starved.push_back(alive[c]);
+                reach.push_back(log_responsibility(job, -totals.nearest[c].second, alive[c], log_sum));
+            }
         if (!starved.empty()) {
-            const Pass again(job, starved, false, log_sum.data(), nullptr, z, nullptr);
+            Pass again(job, starved, true, log_sum.data(), z, nullptr);
+            again.reach = std::move(reach);
             totals = run_pass(again, n_threads);
             write(again, totals);
             evaluated += totals.evaluated, forwarded += totals.forwarded;
