@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, TypeAlias, cast, overload
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -251,16 +251,18 @@ def _split(arrays: Any) -> list[Any]:
     """Return the sequences as a list, or say why they cannot be told apart."""
     if isinstance(arrays, np.ndarray) and arrays.dtype != object and arrays.ndim != 3:
         raise ValueError(
-            f"sequences is an array of shape {arrays.shape}, which could be one sequence or many. Give a list "
-            "of (T, d) arrays ([x] for one sequence, list(x) if each row is a sequence of d = 1), or a 3-D "
+            f"sequences is an array of shape {arrays.shape}, which could be one sequence or many. Give a "
+            "list of (T, d) arrays ([x] for one sequence, list(x) if each row is one of d = 1), or a 3-D "
             "array (n, T, d)."
         )
-    if isinstance(arrays, (str, bytes, dict)) or not isinstance(arrays, Iterable):
-        raise TypeError(f"sequences must be a list of (T, d) arrays, got {type(arrays).__name__}.")
+    is_table = isinstance(arrays, dict) or hasattr(arrays, "columns")
+    if isinstance(arrays, (str, bytes)) or is_table or not isinstance(arrays, Iterable):
+        cure = " Use Sequences.from_table for a table." if is_table else ""
+        raise TypeError(f"sequences must be a list of (T, d) arrays, got {type(arrays).__name__}.{cure}")
     parts = list(arrays)
     if not parts:
         raise ValueError("there are no sequences: the list is empty. Give at least one (T, d) array.")
-    if all(np.ndim(part) == 0 for part in parts):
+    if all(np.isscalar(part) for part in parts):
         raise ValueError(
             "sequences is a flat list of numbers. For one sequence of d = 1 write [x] instead of x."
         )
@@ -270,7 +272,7 @@ def _split(arrays: Any) -> list[Any]:
 def _checked_ids(ids: Iterable[Any] | None, n: int) -> list[Any]:
     if ids is None:
         return list(range(n))
-    names = cast("list[Hashable]", ids.tolist()) if isinstance(ids, np.ndarray) else list(ids)
+    names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(names) != n:
         raise ValueError(f"ids has {len(names)} entries for {n} sequences; give one per sequence.")
     return names
@@ -278,7 +280,10 @@ def _checked_ids(ids: Iterable[Any] | None, n: int) -> list[Any]:
 
 def _checked_array(array: npt.ArrayLike, name: str) -> FloatArray:
     """Return one sequence as a (T, d) float64 array."""
-    raw = np.asarray(array)
+    try:
+        raw = np.asarray(array)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; a sequence is a (T, d) array.") from None
     if raw.dtype.kind not in "fiubO":
         raise TypeError(f"{name} holds {raw.dtype} values; numbers are needed. Convert or drop such columns.")
     try:
