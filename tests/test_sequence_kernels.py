@@ -54,7 +54,8 @@ def some_missing(rng, y, share=0.3):
 
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize(("S", "M", "d", "covariance_type", "zeros"), MODELS)
-def test_against_enumeration_of_all_paths(engine, S, M, d, covariance_type, zeros, missing):
+@pytest.mark.usefixtures("engine")
+def test_against_enumeration_of_all_paths(S, M, d, covariance_type, zeros, missing):
     rng = np.random.default_rng(S + 10 * M + 100 * d + missing)
     hmm = random_hmm(rng, S, M, d, covariance_type, zeros)
     ys = [2 * rng.normal(size=(T, d)) for T in (1, 2, 5)]
@@ -72,7 +73,8 @@ def test_against_enumeration_of_all_paths(engine, S, M, d, covariance_type, zero
 
 
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
-def test_against_hmmlearn_one_gaussian_a_state(engine, covariance_type):
+@pytest.mark.usefixtures("engine")
+def test_against_hmmlearn_one_gaussian_a_state(covariance_type):
     hmmlearn = pytest.importorskip("hmmlearn.hmm")
     rng = np.random.default_rng(3)
     hmm = random_hmm(rng, 4, 1, 3, covariance_type)
@@ -83,7 +85,8 @@ def test_against_hmmlearn_one_gaussian_a_state(engine, covariance_type):
 
 
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
-def test_against_hmmlearn_mixtures(engine, covariance_type):
+@pytest.mark.usefixtures("engine")
+def test_against_hmmlearn_mixtures(covariance_type):
     hmmlearn = pytest.importorskip("hmmlearn.hmm")
     rng = np.random.default_rng(4)
     hmm = random_hmm(rng, 3, 2, 3, covariance_type)
@@ -104,7 +107,8 @@ def check_against_hmmlearn(hmm, rival, rng):
         assert path.tolist() == rival.decode(y)[1].tolist()
 
 
-def test_missing_dimension_equals_a_smaller_model(engine):
+@pytest.mark.usefixtures("engine")
+def test_missing_dimension_equals_a_smaller_model():
     rng = np.random.default_rng(5)
     hmm = random_hmm(rng, 3, 2, 3, "full")
     kept = [0, 2]
@@ -121,7 +125,8 @@ def test_missing_dimension_equals_a_smaller_model(engine):
 
 
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
-def test_a_frame_without_values_has_density_one(engine, covariance_type):
+@pytest.mark.usefixtures("engine")
+def test_a_frame_without_values_has_density_one(covariance_type):
     hmm = random_hmm(np.random.default_rng(6), 3, 2, 2, covariance_type)
     np.testing.assert_allclose(hmm.score_samples([np.full((80, 2), np.nan)]), 0.0, atol=1e-12)
     unseen = hmm.posterior([np.full((4, 2), np.nan)])[0]
@@ -130,7 +135,8 @@ def test_a_frame_without_values_has_density_one(engine, covariance_type):
 
 
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
-def test_engines_agree_on_ragged_mixtures(engine, covariance_type):
+@pytest.mark.usefixtures("engine")
+def test_engines_agree_on_ragged_mixtures(covariance_type):
     rng = np.random.default_rng(7)
     h3m = random_h3m(rng, 5, 4, 3, 3, covariance_type, ragged=True, zeros=True)
     ys = [some_missing(rng, 3 * rng.normal(size=(T, 3)), 0.1) for T in (1, 7, 63, 64, 65, 130)]
@@ -143,7 +149,8 @@ def test_engines_agree_on_ragged_mixtures(engine, covariance_type):
         np.testing.assert_allclose(np.concatenate(hmm.posterior(data)), gamma, atol=1e-10)
 
 
-def test_the_number_of_threads_changes_nothing(native):
+@pytest.mark.usefixtures("native")
+def test_the_number_of_threads_changes_nothing():
     rng = np.random.default_rng(8)
     h3m = random_h3m(rng, 3, 4, 2, 2)
     data = Sequences([rng.normal(size=(T, 2)) for T in rng.integers(1, 90, size=40)])
@@ -192,7 +199,8 @@ def exact_left_right_log_likelihood(hmm, y):
 
 
 @pytest.mark.parametrize("separation", [1.0, 50.0, 1e4])
-def test_left_right_where_the_best_state_cannot_be_reached(engine, separation):
+@pytest.mark.usefixtures("engine")
+def test_left_right_where_the_best_state_cannot_be_reached(separation):
     hmm = left_right(2, separation)
     rng = np.random.default_rng(9)
     y = rng.normal(size=(150, 1))
@@ -205,9 +213,10 @@ def test_left_right_where_the_best_state_cannot_be_reached(engine, separation):
     assert (np.diff(gamma[:, 0]) <= 1e-12).all()  # there is no way back to the first state
 
 
-def test_a_state_that_seemed_lost_wins_in_the_end(engine):
-    # Two chains that never meet. The first frame favours the one by e^1250, the next hundred the other by e^25
-    # each: in plain products the other is zero after a frame and never comes back.
+@pytest.mark.usefixtures("engine")
+def test_a_state_that_seemed_lost_wins_in_the_end():
+    # Two chains that never meet. The first frame favours the one by e^1250, the next hundred the other by
+    # e^25 each: in plain products the other is zero after a frame and never comes back.
     hmm = HMM([0.5, 0.5], np.eye(2), [[0.0], [50.0]], [[1.0], [1.0]])
     y = np.concatenate([[0.0], np.full(100, 25.5)])[:, None]
     log_density = -0.5 * np.log(2 * np.pi) - 0.5 * (y - [0.0, 50.0]) ** 2
@@ -217,7 +226,8 @@ def test_a_state_that_seemed_lost_wins_in_the_end(engine):
     np.testing.assert_allclose(hmm.posterior([y])[0][:, 1], 1.0, atol=1e-12)
 
 
-def test_first_frame_far_from_every_start_state(engine):
+@pytest.mark.usefixtures("engine")
+def test_first_frame_far_from_every_start_state():
     hmm = HMM([1.0, 0.0], [[0.5, 0.5], [0.5, 0.5]], [[0.0], [100.0]], [[1.0], [1.0]])
     y = np.array([[100.0], [100.0]])
     log_two_pi = np.log(2 * np.pi)
@@ -226,7 +236,8 @@ def test_first_frame_far_from_every_start_state(engine):
     np.testing.assert_allclose(hmm.posterior([y])[0], [[1, 0], [0, 1]], atol=1e-12)
 
 
-def test_tiny_transitions_are_not_zeros(engine):
+@pytest.mark.usefixtures("engine")
+def test_tiny_transitions_are_not_zeros():
     transmat = np.array([[1.0, 1e-60, 0.0], [0.0, 1.0, 1e-60], [0.0, 0.0, 1.0]])
     hmm = HMM([1.0, 0.0, 0.0], transmat, [[0.0], [60.0], [120.0]], np.ones((3, 1)))
     y = np.concatenate([np.zeros(5), np.full(5, 60.0), np.full(5, 120.0)])[:, None]
@@ -236,7 +247,8 @@ def test_tiny_transitions_are_not_zeros(engine):
     assert best[0] == pytest.approx(-7.5 * np.log(2 * np.pi) + 2 * np.log(1e-60), rel=1e-13)
 
 
-def test_values_too_far_for_their_square_stay_finite(engine):
+@pytest.mark.usefixtures("engine")
+def test_values_too_far_for_their_square_stay_finite():
     hmm = random_hmm(np.random.default_rng(10), 3, 2, 2)
     y = np.array([[1e200, 0.0], [0.0, 1.0]])
     assert hmm.score_samples([y])[0] < -1e280
@@ -244,7 +256,8 @@ def test_values_too_far_for_their_square_stay_finite(engine):
     assert np.isfinite(hmm.posterior([y])[0]).all()
 
 
-def test_large_offsets_lose_no_digits(engine):
+@pytest.mark.usefixtures("engine")
+def test_large_offsets_lose_no_digits():
     rng = np.random.default_rng(11)
     hmm = random_hmm(rng, 3, 1, 2)
     y = np.round(rng.normal(size=(50, 2)), 3)
@@ -252,7 +265,8 @@ def test_large_offsets_lose_no_digits(engine):
     np.testing.assert_allclose(shifted.score_samples([y + 2.0**20]), hmm.score_samples([y]), rtol=1e-8)
 
 
-def test_a_million_frames_in_linear_time(native):
+@pytest.mark.usefixtures("native")
+def test_a_million_frames_in_linear_time():
     rng = np.random.default_rng(12)
     hmm = random_hmm(rng, 8, 1, 10)
     y = rng.normal(size=(10**6, 10))
@@ -269,7 +283,8 @@ def test_a_million_frames_in_linear_time(native):
     assert score[0] == pytest.approx(parts, rel=1e-3)  # the starts of the parts aside, the same sum
 
 
-def test_long_left_right_sequences_match_the_reference(native):
+@pytest.mark.usefixtures("native")
+def test_long_left_right_sequences_match_the_reference():
     rng = np.random.default_rng(13)
     hmm = left_right(5, separation=8.0, stay=0.995)
     y = hmm.sample(1, 3000, rng)
@@ -290,7 +305,8 @@ def test_structural_zeros_with_any_separation(seed, spread, missing):
     np.testing.assert_allclose(hmm.posterior(data)[0], gamma, atol=1e-9)
 
 
-def test_one_hmm_scores_as_in_a_mixture(engine):
+@pytest.mark.usefixtures("engine")
+def test_one_hmm_scores_as_in_a_mixture():
     rng = np.random.default_rng(14)
     hmms = [random_hmm(rng, S, 1, 2, covariance_type) for S, covariance_type in ((2, "diag"), (4, "full"))]
     data = [rng.normal(size=(20, 2))]

@@ -233,7 +233,7 @@ def test_refused_tables(table, change, message):
 
 
 def test_a_table_is_no_list_of_sequences():
-    with pytest.raises(TypeError, match="got DataFrame. Use Sequences.from_table"):
+    with pytest.raises(TypeError, match=r"got DataFrame\. Use Sequences.from_table"):
         Sequences(as_pandas(COLUMNS))
 
 
