@@ -191,6 +191,17 @@ def test_zero_padding_is_taken_and_made_harmless():
     assert same(h3m, H3M(hmms))
 
 
+def test_padded_states_without_mix_weights():
+    arrays = stacked()
+    arrays["startprob"][1] = [1.0, 0.0]
+    arrays["transmat"][1] = [[1.0, 0.0], [0.0, 0.0]]
+    arrays["covars"][1, 1] = 0.0
+    h3m = H3M.from_arrays(**arrays, n_states=[2, 1, 2])
+    assert h3m[1].n_states == 1
+    assert h3m.mix_weights[1].tolist() == [[1.0], [0.0]]
+    assert np.isfinite(h3m.log_likelihoods([np.zeros((3, 2))])).all()
+
+
 def test_diagonal_and_full_become_full():
     rng = np.random.default_rng(4)
     diag, full = random_hmm(rng, 2, 1, 3), random_hmm(rng, 2, 1, 3, "full")
@@ -265,7 +276,9 @@ def test_immutable_even_after_pickling():
             model.means = None
         with pytest.raises(ValueError, match="read-only"):
             model.means[...] = 0.0
-    assert same(pickle.loads(pickle.dumps(h3m)), h3m)
+    assert pickle.loads(pickle.dumps(h3m)) == h3m == copy.copy(h3m)
+    assert h3m != h3m.with_weights(None)
+    assert h3m[0] != h3m[1]
 
 
 @settings(max_examples=30, deadline=None)

@@ -117,9 +117,7 @@ class H3M(Immutable):
         means : array of shape (K, S, M, d), or (K, S, d) for one Gaussian a state
             Means.
         covars : array of shape (K, S, M, d) or (K, S, M, d, d), without M where means has none
-            Variances or covariance matrices. Padding may be anything finite: it is stored as unit covariances
-            for a state that pads, and as a repeat of the state's heaviest Gaussian for a component of weight
-            and covariance zero.
+            Variances or covariance matrices.
         mix_weights : array of shape (K, S, M), optional
             Weights of the Gaussians; needed where M > 1.
         weights : array of shape (K,), optional
@@ -133,6 +131,12 @@ class H3M(Immutable):
         -------
         H3M
             A checked copy.
+
+        Notes
+        -----
+        Means, covars and mix_weights of a state beyond `n_states` may be anything finite, and are stored as zeros
+        with unit covariances. A component whose weight and covariance are zero is padding too, and is stored as a
+        repeat of the state's heaviest Gaussian.
 
         Examples
         --------

@@ -60,6 +60,7 @@ def checked_parameters(
     used = np.arange(raw.startprob.shape[1]) < sizes[:, None]  # (K, S): a state, not padding
     start = _probabilities(raw.startprob[:, None], used[:, :1], used, "startprob", names)[:, 0]
     trans = _probabilities(raw.transmat, used, used, "transmat", names)
+    raw.mix_weights[~used] = 0.0
     every_component = np.ones((len(sizes), raw.mix_weights.shape[2]), dtype=bool)
     mix = _probabilities(raw.mix_weights, used, every_component, "mix_weights", names)
     filled = _fill_padding(Parameters(start, trans, mix, raw.means, raw.covars, sizes), used)

@@ -212,15 +212,6 @@ class Sequences(Immutable):
         rows = _rows(self.offsets[chosen], self.lengths[chosen])
         return self._of(self.X[rows], self.lengths[chosen], [self.ids[i] for i in chosen], groups)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequences):
-            return NotImplemented
-        same_names = self.ids == other.ids and self.groups == other.groups
-        same_lengths = np.array_equal(self.lengths, other.lengths)
-        return same_names and same_lengths and np.array_equal(self.X, other.X, equal_nan=True)
-
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         low, high = self.lengths.min(), self.lengths.max()
         spread = f"length {low}" if low == high else f"lengths {low} to {high}"
