@@ -134,9 +134,9 @@ class H3M(Immutable):
 
         Notes
         -----
-        Means, covars and mix_weights of a state beyond `n_states` may be anything finite, and are stored as zeros
-        with unit covariances. A component whose weight and covariance are zero is padding too, and is stored as a
-        repeat of the state's heaviest Gaussian.
+        Means, covars and mix_weights of a state beyond `n_states` may be anything finite, and are stored as
+        zeros with unit covariances. A component whose weight and covariance are zero is padding too, and is
+        stored as a repeat of the state's heaviest Gaussian.
 
         Examples
         --------
