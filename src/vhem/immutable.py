@@ -18,7 +18,10 @@ def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
 
 
 class Immutable:
-    """Base of the library's values: attributes are set once, through `_set`, and arrays are read-only."""
+    """Base of the library's values: attributes are set once, through `_set`, and arrays are read-only.
+
+    Two of one type are equal if all their attributes are; missing values (NaN) count as equal.
+    """
 
     def _set(self, **attributes: Any) -> None:
         for name, value in attributes.items():
@@ -35,3 +38,14 @@ class Immutable:
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Pickled arrays come back writeable.
         self._set(**state)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_equal(value, getattr(other, name)) for name, value in vars(self).items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return np.array_equal(a, b, equal_nan=True) if isinstance(a, np.ndarray) else bool(a == b)

@@ -8,6 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
+from vhem.collection import checked_ids, positions
 from vhem.immutable import Immutable
 from vhem.kernels import sequences as kernels
 from vhem.kernels.engine import n_threads
@@ -80,7 +81,7 @@ class H3M(Immutable):
         self, hmms: Iterable[HMM], weights: npt.ArrayLike | None = None, ids: Iterable[Any] | None = None
     ) -> None:
         members = _checked_hmms(hmms)
-        names = _checked_ids(ids, len(members))
+        names = checked_ids(ids, len(members), "HMMs")
         _check_same_dimensions(members, names)
         stacked = stack([hmm.parameters for hmm in members])
         self._assign(stacked, checked_weights(weights, len(members)), names)
@@ -116,9 +117,7 @@ class H3M(Immutable):
         means : array of shape (K, S, M, d), or (K, S, d) for one Gaussian a state
             Means.
         covars : array of shape (K, S, M, d) or (K, S, M, d, d), without M where means has none
-            Variances or covariance matrices. Padding may be anything finite: it is stored as unit covariances
-            for a state that pads, and as a repeat of the state's heaviest Gaussian for a component of weight
-            and covariance zero.
+            Variances or covariance matrices.
         mix_weights : array of shape (K, S, M), optional
             Weights of the Gaussians; needed where M > 1.
         weights : array of shape (K,), optional
@@ -133,6 +132,12 @@ class H3M(Immutable):
         H3M
             A checked copy.
 
+        Notes
+        -----
+        Means, covars and mix_weights of a state beyond `n_states` may be anything finite, and are stored as
+        zeros with unit covariances. A component whose weight and covariance are zero is padding too, and is
+        stored as a repeat of the state's heaviest Gaussian.
+
         Examples
         --------
         >>> start, trans = np.ones((2, 1)), np.ones((2, 1, 1))
@@ -140,7 +145,7 @@ class H3M(Immutable):
         H3M(n_hmms=2, n_states=1, n_mix=1, n_dims=1, covariance_type='diag')
         """
         K = len(np.atleast_1d(floats(means, "means")))
-        names = _checked_ids(ids, K)
+        names = checked_ids(ids, K, "HMMs")
         arrays = (startprob, transmat, means, covars, mix_weights, n_states)
         parameters = checked_parameters(*arrays, Names(names))
         return cls._of(_without_padding(parameters), checked_weights(weights, K), names)
@@ -219,11 +224,9 @@ class H3M(Immutable):
 
         Weights of a subset are divided by their sum; if that is zero, they become uniform.
         """
-        chosen = np.arange(len(self))[index if isinstance(index, slice) else np.asarray(index)]
+        chosen = positions(index, len(self), "HMM")
         if chosen.ndim == 0:
             return HMM._of(_without_padding(self.parameters.take(slice(chosen, chosen + 1))))
-        if not len(chosen):
-            raise ValueError(f"index {index!r} chooses no HMM; at least one is needed.")
         total = self.weights[chosen].sum()
         weights = self.weights[chosen] / total if total > 0 else np.full(len(chosen), 1 / len(chosen))
         return self._of(self.parameters.take(chosen), weights, [self.ids[k] for k in chosen])
@@ -346,15 +349,6 @@ def _checked_hmms(hmms: Iterable[HMM]) -> list[HMM]:
                 f"hmms[{k}] is a {type(hmm).__name__}; an H3M is made of vhem.HMM (see H3M.pool for H3Ms)."
             )
     return members
-
-
-def _checked_ids(ids: Iterable[Any] | None, n: int) -> list[Any]:
-    if ids is None:
-        return list(range(n))
-    names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
-    if len(names) != n:
-        raise ValueError(f"ids has {len(names)} entries for {n} HMMs; give one per HMM.")
-    return names
 
 
 def _check_same_dimensions(members: Sequence[HMM], ids: list[Any]) -> None:

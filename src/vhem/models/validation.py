@@ -60,6 +60,7 @@ def checked_parameters(
     used = np.arange(raw.startprob.shape[1]) < sizes[:, None]  # (K, S): a state, not padding
     start = _probabilities(raw.startprob[:, None], used[:, :1], used, "startprob", names)[:, 0]
     trans = _probabilities(raw.transmat, used, used, "transmat", names)
+    raw.mix_weights[~used] = 0.0
     every_component = np.ones((len(sizes), raw.mix_weights.shape[2]), dtype=bool)
     mix = _probabilities(raw.mix_weights, used, every_component, "mix_weights", names)
     filled = _fill_padding(Parameters(start, trans, mix, raw.means, raw.covars, sizes), used)
@@ -110,9 +111,10 @@ def _shaped(
     """Return the arrays with a component axis, all of the shapes that `means` asks for."""
     mu, sigma = floats(means, "means"), floats(covars, "covars")
     _check_dimensions_of_means(mu, names)
-    if mu.ndim == 3:  # one Gaussian a state: the component axis is left out, in covars too
-        mu, sigma = mu[:, :, None], np.expand_dims(sigma, 2) if sigma.ndim > 2 else sigma
-    K, S, M, d = mu.shape
+    _check_shape("covars", sigma, [mu.shape, (*mu.shape, mu.shape[-1])], names)
+    if mu.ndim == 3:  # one Gaussian a state, without the component axis
+        mu, sigma = mu[:, :, None], sigma[:, :, None]
+    K, S, M, _ = mu.shape
     mix = np.ones((K, S, 1)) if mix_weights is None and M == 1 else mix_weights
     if mix is None:
         raise ValueError(f"means has {M} components a state, but mix_weights is missing; give their weights.")
@@ -121,7 +123,6 @@ def _shaped(
     _check_shape("startprob", start, [(K, S)], names)
     _check_shape("transmat", trans, [(K, S, S)], names)
     _check_shape("mix_weights", weights, [(K, S, M)], names)
-    _check_shape("covars", sigma, [(K, S, M, d), (K, S, M, d, d)], names)
     return Parameters(start, trans, weights, mu, sigma, np.zeros(K, dtype=np.int64))
 
 
@@ -136,10 +137,7 @@ def _check_dimensions_of_means(means: FloatArray, names: Names) -> None:
 def _check_shape(name: str, array: FloatArray, allowed: list[tuple[int, ...]], names: Names) -> None:
     if array.shape not in allowed:
         expected = " or ".join(str(names.shape(shape)) for shape in allowed)
-        raise ValueError(
-            f"{name} has shape {names.shape(array.shape)}, but means asks for {expected} "
-            "(with one Gaussian a state, the component axis may be left out, of means and covars together)."
-        )
+        raise ValueError(f"{name} has shape {names.shape(array.shape)}, but means asks for {expected}.")
 
 
 def _checked_sizes(n_states: npt.ArrayLike | None, K: int, S: int) -> IntArray:

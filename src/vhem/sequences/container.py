@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, TypeAlias, cast, overload
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from vhem.collection import checked_ids, positions
 from vhem.immutable import Immutable
 from vhem.sequences.table import read_table
 
@@ -62,11 +63,11 @@ class Sequences(Immutable):
 
     def __init__(self, arrays: SequencesLike, ids: Iterable[Any] | None = None) -> None:
         if isinstance(arrays, Sequences):
-            names = arrays.ids if ids is None else _checked_ids(ids, len(arrays))
+            names = arrays.ids if ids is None else checked_ids(ids, len(arrays), "sequences")
             self._assign(arrays.X, arrays.lengths, names, arrays.groups)
             return
         parts = _split(arrays)
-        names = _checked_ids(ids, len(parts))
+        names = checked_ids(ids, len(parts), "sequences")
         checked = [_checked_array(part, _name(i, names)) for i, part in enumerate(parts)]
         _check_same_dimensions(checked, names)
         lengths = np.array([len(array) for array in checked], dtype=np.int64)
@@ -116,7 +117,7 @@ class Sequences(Immutable):
         sizes = np.asarray(lengths)
         if sizes.ndim != 1 or not len(sizes) or not np.issubdtype(sizes.dtype, np.integer):
             raise ValueError(f"lengths must be a list of one or more integers, got {lengths!r}.")
-        names = _checked_ids(ids, len(sizes))
+        names = checked_ids(ids, len(sizes), "sequences")
         if sizes.min() < 1:
             i = int(np.argmin(sizes))
             raise ValueError(f"{_name(i, names)} has length {sizes[i]}. Drop sequences without frames.")
@@ -204,23 +205,12 @@ class Sequences(Immutable):
     def __getitem__(self, index: Any) -> FloatArray | Sequences:
         if isinstance(index, tuple):  # scikit-learn writes s[index, ...]
             index = index[0]
-        chosen = np.arange(len(self))[index if isinstance(index, slice) else _as_index(index)]
+        chosen = positions(index, len(self), "sequence")
         if chosen.ndim == 0:
             return self.X[self.offsets[chosen] : self.offsets[chosen + 1]]
-        if not len(chosen):
-            raise ValueError(f"index {index!r} chooses no sequence; at least one is needed.")
         groups = None if self.groups is None else [self.groups[i] for i in chosen]
         rows = _rows(self.offsets[chosen], self.lengths[chosen])
         return self._of(self.X[rows], self.lengths[chosen], [self.ids[i] for i in chosen], groups)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Sequences):
-            return NotImplemented
-        same_names = self.ids == other.ids and self.groups == other.groups
-        same_lengths = np.array_equal(self.lengths, other.lengths)
-        return same_names and same_lengths and np.array_equal(self.X, other.X, equal_nan=True)
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         low, high = self.lengths.min(), self.lengths.max()
@@ -251,34 +241,30 @@ def _split(arrays: Any) -> list[Any]:
     """Return the sequences as a list, or say why they cannot be told apart."""
     if isinstance(arrays, np.ndarray) and arrays.dtype != object and arrays.ndim != 3:
         raise ValueError(
-            f"sequences is an array of shape {arrays.shape}, which could be one sequence or many. Give a list "
-            "of (T, d) arrays ([x] for one sequence, list(x) if each row is a sequence of d = 1), or a 3-D "
+            f"sequences is an array of shape {arrays.shape}, which could be one sequence or many. Give a "
+            "list of (T, d) arrays ([x] for one sequence, list(x) if each row is one of d = 1), or a 3-D "
             "array (n, T, d)."
         )
-    if isinstance(arrays, (str, bytes, dict)) or not isinstance(arrays, Iterable):
-        raise TypeError(f"sequences must be a list of (T, d) arrays, got {type(arrays).__name__}.")
+    is_table = isinstance(arrays, dict) or hasattr(arrays, "columns")
+    if isinstance(arrays, (str, bytes)) or is_table or not isinstance(arrays, Iterable):
+        cure = " Use Sequences.from_table for a table." if is_table else ""
+        raise TypeError(f"sequences must be a list of (T, d) arrays, got {type(arrays).__name__}.{cure}")
     parts = list(arrays)
     if not parts:
         raise ValueError("there are no sequences: the list is empty. Give at least one (T, d) array.")
-    if all(np.ndim(part) == 0 for part in parts):
+    if all(np.isscalar(part) for part in parts):
         raise ValueError(
             "sequences is a flat list of numbers. For one sequence of d = 1 write [x] instead of x."
         )
     return parts
 
 
-def _checked_ids(ids: Iterable[Any] | None, n: int) -> list[Any]:
-    if ids is None:
-        return list(range(n))
-    names = cast("list[Hashable]", ids.tolist()) if isinstance(ids, np.ndarray) else list(ids)
-    if len(names) != n:
-        raise ValueError(f"ids has {len(names)} entries for {n} sequences; give one per sequence.")
-    return names
-
-
 def _checked_array(array: npt.ArrayLike, name: str) -> FloatArray:
     """Return one sequence as a (T, d) float64 array."""
-    raw = np.asarray(array)
+    try:
+        raw = np.asarray(array)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; a sequence is a (T, d) array.") from None
     if raw.dtype.kind not in "fiubO":
         raise TypeError(f"{name} holds {raw.dtype} values; numbers are needed. Convert or drop such columns.")
     try:
@@ -304,12 +290,6 @@ def _check_same_dimensions(arrays: list[FloatArray], ids: list[Any]) -> None:
                 f"{_name(i, ids)} has {array.shape[1]} dimensions, but {_name(0, ids)} has {d}. "
                 "All sequences need the same number of columns."
             )
-
-
-def _as_index(index: Any) -> Any:
-    """Return an index as an array; an empty list would otherwise become one of floats."""
-    array = np.asarray(index)
-    return array if array.size else array.astype(np.intp)
 
 
 def _rows(starts: IntArray, lengths: IntArray) -> npt.NDArray[np.intp]:

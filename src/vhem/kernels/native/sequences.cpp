@@ -109,8 +109,8 @@ struct Gaussian {
 struct Model {
     int S, padded, d;
     bool full;
-    bool ergodic;   // every transition above kErgodic
-    bool tiny;      // some transition so small that products with it may vanish
+    bool ergodic = true;  // every transition above kErgodic
+    bool tiny = false;    // some transition so small that products with it may vanish
     std::vector<double> start, trans, log_start, log_trans;
     std::vector<Gaussian> gaussians;
     std::vector<int> first;  // gaussians[first[s]] … gaussians[first[s + 1] - 1] are those of state s
@@ -148,8 +148,6 @@ struct Model {
     }
 
     void judge_transitions() {
-        ergodic = true;
-        tiny = false;
         for (int s = 0; s < S; ++s)
             for (int r = 0; r < S; ++r) {
                 double a = trans[s * padded + r];
@@ -158,7 +156,7 @@ struct Model {
             }
     }
 
-    // The bound on what dropping cost, after the first frame's sum and at any later frame.
+    // Whether what was dropped so far cannot matter: the first frame's sum and the bound on the dropped share tell.
     bool trusts(double first_sum, double dropped) const {
         return ergodic ? first_sum >= kErgodic : dropped <= kMostDropped;
     }
@@ -168,11 +166,8 @@ struct Model {
 class Emissions {
   public:
     explicit Emissions(const Model& model)
-        : model(model), columns(model.d * kBlock), logs(model.S * kBlock), offset(model.d * kLanes), mixture(0) {
-        size_t most = 1;
-        for (int s = 0; s < model.S; ++s) most = std::max<size_t>(most, model.first[s + 1] - model.first[s]);
-        mixture.resize(most * kBlock);
-    }
+        : model(model), columns(model.d * kBlock), logs(model.S * kBlock), offset(model.d * kLanes),
+          mixture(model.gaussians.size() * kBlock) {}
 
     // out[t·padded + s] = log b_s(y_t), and kLogZero behind the last state.
     void in_logs(const double* X, int n, double* out) {
@@ -210,9 +205,9 @@ class Emissions {
         transpose(X, n);
         for (int s = 0; s < model.S; ++s) {
             int count = model.first[s + 1] - model.first[s];
-            double* to = count == 1 ? &logs[s * kBlock] : mixture.data();
+            double *state = &logs[s * kBlock], *to = count == 1 ? state : mixture.data();
             for (int m = 0; m < count; ++m) density(model.gaussians[model.first[s] + m], X, n, to + m * kBlock);
-            if (count > 1) mix(count, n, &logs[s * kBlock]);
+            if (count > 1) mix(count, n, state);
         }
     }
 

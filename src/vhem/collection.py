@@ -1,0 +1,36 @@
+"""What containers of named things share: ids, and NumPy's ways of indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+def checked_ids(ids: Iterable[Any] | None, n: int, things: str) -> list[Any]:
+    """Return one id for each of n things: 0, 1, … if none are given."""
+    if ids is None:
+        return list(range(n))
+    names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    if len(names) != n:
+        raise ValueError(f"ids has {len(names)} entries for {n} {things}; give one for each.")
+    return names
+
+
+def positions(index: Any, n: int, thing: str) -> npt.NDArray[np.intp]:
+    """Return the positions that an integer (0-d), slice, index array or mask chooses among n things.
+
+    Examples
+    --------
+    >>> positions([True, False, True], 3, "HMM")
+    array([0, 2])
+    """
+    if not isinstance(index, slice):
+        index = np.asarray(index)
+        index = index if index.size else index.astype(np.intp)  # NumPy takes an empty list for floats
+    chosen = np.asarray(np.arange(n)[index])
+    if not chosen.size:
+        raise ValueError(f"the index chooses no {thing}; at least one is needed.")
+    return chosen
