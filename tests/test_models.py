@@ -162,9 +162,7 @@ def test_ragged_round_trip(covariance_type):
     assert not h3m.transmat[0, 2:].any()
     assert not h3m.mix_weights[0, :, 1:].any()
     assert all(same(a, b) for a, b in zip(h3m, hmms, strict=True))
-    assert repr(h3m) == (
-        f"H3M(n_hmms=3, n_states=1 to 4, n_mix=3, n_dims=2, covariance_type={covariance_type!r})"
-    )
+    assert repr(h3m) == (f"H3M(n_hmms=3, n_states=1 to 4, n_mix=3, n_dims=2, covariance_type={covariance_type!r})")
     np.linalg.cholesky(h3m.covars) if covariance_type == "full" else np.log(h3m.covars)
 
 
@@ -334,9 +332,7 @@ def chain(startprob, transmat):
 CHAINS = {
     "ergodic": chain([1.0, 0.0], [[0.9, 0.1], [0.3, 0.7]]),
     "periodic": chain([1.0, 0.0, 0.0], [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]),
-    "two classes": chain(
-        [0.2, 0.8, 0.0, 0.0], [[0.5, 0.5, 0, 0], [0.2, 0.8, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]
-    ),
+    "two classes": chain([0.2, 0.8, 0.0, 0.0], [[0.5, 0.5, 0, 0], [0.2, 0.8, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]),
     "gambler": chain([0, 0.3, 0.7, 0], [[1, 0, 0, 0], [0.4, 0.2, 0.4, 0], [0, 0.6, 0, 0.4], [0, 0, 0, 1]]),
     "transient into a periodic class": chain([1.0, 0, 0], [[0.5, 0.3, 0.2], [0, 0, 1], [0, 1, 0]]),
 }
@@ -383,8 +379,7 @@ def test_samples_have_the_moments_of_the_model(covariance_type):
         mean = hmm.mix_weights[s] @ hmm.means[s]
         matrices = hmm.covars[s] if covariance_type == "full" else [np.diag(v) for v in hmm.covars[s]]
         second = sum(
-            c * (S + np.outer(m, m))
-            for c, m, S in zip(hmm.mix_weights[s], hmm.means[s], matrices, strict=True)
+            c * (S + np.outer(m, m)) for c, m, S in zip(hmm.mix_weights[s], hmm.means[s], matrices, strict=True)
         )
         np.testing.assert_allclose(X.mean(axis=0), mean, atol=0.15)
         np.testing.assert_allclose(np.cov(X.T), second - np.outer(mean, mean), rtol=0.1, atol=0.15)
@@ -434,7 +429,7 @@ def test_random_states():
             generator(wrong)
 
 
-def test_a_hundred_thousand_hmms_in_a_second_or_so():
+def test_a_hundred_thousand_hmms_are_checked_as_arrays_not_one_by_one():
     rng = np.random.default_rng(12)
     K, S, d = 100_000, 3, 2
     arrays = (
@@ -443,14 +438,18 @@ def test_a_hundred_thousand_hmms_in_a_second_or_so():
         rng.normal(size=(K, S, d)),
         random_covars(rng, (K, S, d), "full"),
     )
-    start = time.perf_counter()
+    start = time.process_time()
     h3m = H3M.from_arrays(*arrays)
-    assert time.perf_counter() - start < 5.0
-    assert len(h3m[::2]) == K // 2
+    all_at_once = time.process_time() - start
+    start = time.process_time()
+    one_by_one = [HMM(*(array[k] for array in arrays)) for k in range(500)]
+    assert all_at_once < 20 * (time.process_time() - start)  # 200 times as many
+    assert h3m[7] == one_by_one[7]
 
 
-def test_import_is_light():
-    heavy = ["pandas", "polars", "pyarrow", "matplotlib", "scipy.stats", "scipy.optimize"]
-    code = f"import sys, vhem; print([m for m in {heavy!r} if m in sys.modules])"
+def test_import_adds_nothing_heavy_to_scikit_learn():
+    code = "import sys, sklearn.base; before = set(sys.modules); import vhem; print(*(set(sys.modules) - before))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    added = {name.split(".")[0] for name in out.stdout.split()}
+    assert not added & {"pandas", "polars", "pyarrow", "matplotlib", "torch", "dask", "hmmlearn"}
+    assert not set(out.stdout.split()) & {"scipy.stats", "scipy.optimize", "scipy.signal", "sklearn.cluster"}

@@ -1,4 +1,4 @@
-"""VHEM's kernels, on every engine, against enumeration of all paths, against each other, and with every shortcut off."""
+"""VHEM's kernels, on every engine, against enumeration of all paths and each other, shortcuts on and off."""
 
 import itertools
 
@@ -12,6 +12,7 @@ from vhem import H3M, HMM
 from vhem.kernels import reference, vhem
 from vhem.kernels.vhem import BaseModels, Shortcuts, e_step, expected_visits, m_step
 
+NOTHING_SKIPPED = Shortcuts.of(False)
 ENGINES = available_engines()
 NATIVE = [name for name in ENGINES if name != "reference"]
 
@@ -34,14 +35,14 @@ def base_models(h3m, tau, n_virtual=3.0, scales=None):
     return BaseModels(h3m.parameters, expected_visits(h3m.parameters, tau), counts, scales, tau)
 
 
-def statistics(base_h3m, reduced, tau, shortcuts=Shortcuts.of(False), n_virtual=3.0, **kwargs):
+def statistics(base_h3m, reduced, tau, shortcuts=NOTHING_SKIPPED, n_virtual=3.0, **kwargs):
     base = base_models(base_h3m, tau, n_virtual)
     return e_step(base, reduced.parameters, reduced.weights, shortcuts, want_responsibilities=True, **kwargs)
 
 
 def assert_same(a, b, rtol=1e-9, atol=1e-11):
     assert a.bound == pytest.approx(b.bound, rel=rtol)
-    for name in ("mass", "start", "trans", "count", "first", "second", "responsibilities"):
+    for name in ("mass", "start", "trans", "occupancy", "first", "second", "responsibilities"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=rtol, atol=atol, err_msg=name)
 
 
@@ -67,7 +68,9 @@ def enumerated(base, reduced, phi, E, tau):
     return J, nu_1, nu, xi
 
 
-@pytest.mark.parametrize(("S_b", "S_r", "tau", "zeros"), [(2, 3, 4, False), (3, 2, 3, True), (2, 2, 5, True), (3, 3, 1, False)])
+@pytest.mark.parametrize(
+    ("S_b", "S_r", "tau", "zeros"), [(2, 3, 4, False), (3, 2, 3, True), (2, 2, 5, True), (3, 3, 1, False)]
+)
 def test_recursions_are_sums_over_all_paths(engine, S_b, S_r, tau, zeros):
     rng = np.random.default_rng([S_b, S_r, tau])
     base = random_h3m(rng, 1, S_b, 2, 2, zeros=zeros)
@@ -82,7 +85,7 @@ def test_recursions_are_sums_over_all_paths(engine, S_b, S_r, tau, zeros):
     np.testing.assert_allclose(out.start[0], nu_1, atol=1e-13)
     np.testing.assert_allclose(out.trans[0], xi, atol=1e-13)
     u = np.einsum("br,bm,bmrc->rc", nu, base.mix_weights[0], eta[0])
-    np.testing.assert_allclose(out.count[0], u, atol=1e-13)
+    np.testing.assert_allclose(out.occupancy[0], u, atol=1e-13)
 
 
 def test_phi_is_the_best_of_all_distributions():
@@ -179,7 +182,7 @@ def test_invariants_and_monotone_bound(shape):
     out = statistics(base, reduced, tau, Shortcuts())
     virtual = models.counts.sum()
     assert out.start.sum() == pytest.approx(virtual)
-    assert out.count.sum() == pytest.approx(virtual * tau)
+    assert out.occupancy.sum() == pytest.approx(virtual * tau)
     assert out.trans.sum() == pytest.approx(virtual * (tau - 1))
     np.testing.assert_allclose(out.responsibilities.sum(1), 1.0)
     bound, parameters, weights = out.bound, reduced.parameters, reduced.weights
@@ -193,6 +196,7 @@ def test_invariants_and_monotone_bound(shape):
 
 def separated(rng, K_b, K_r, S=3, d=4, spread=1.5, covariance_type="diag", M=1, stick=0.5):
     """Clustered base models around the reduced ones, as real problems have them."""
+
     def models(K, centers):
         transmat = stick * np.eye(S) + (1 - stick) * random_rows(rng, (K, S, S))
         means = centers + 0.3 * rng.standard_normal((K, S, M, d))
@@ -226,7 +230,7 @@ def test_a_starving_cluster_is_updated_as_if_nothing_were_skipped(native):
         model = base_models(base, 8, n_virtual=2.0)
         out[prune] = e_step(model, far, reduced.weights, Shortcuts(prune, False), want_responsibilities=True)
     assert 0 < out[False].mass[2] < 1e-30
-    for name in ("mass", "start", "trans", "count", "first", "second"):
+    for name in ("mass", "start", "trans", "occupancy", "first", "second"):
         np.testing.assert_allclose(
             getattr(out[True], name)[2], getattr(out[False], name)[2], rtol=1e-9, atol=0, err_msg=name
         )
@@ -239,7 +243,10 @@ def test_early_stop_changes_nothing(native, tau, stick):
     full = statistics(base, reduced, tau, n_virtual=0.01)
     short = statistics(base, reduced, tau, Shortcuts(prune=False, early_stop=True), n_virtual=0.01)
     assert_same(short, full)
-    J = [vhem.expected_log_likelihood(base.parameters, reduced.parameters, tau, early_stop=stop) for stop in (False, True)]
+    J = [
+        vhem.expected_log_likelihood(base.parameters, reduced.parameters, tau, early_stop=stop)
+        for stop in (False, True)
+    ]
     np.testing.assert_allclose(J[1], J[0], rtol=1e-11)
 
 
@@ -279,7 +286,7 @@ def test_offsets_change_nothing(engine, covariance_type):
 
 def test_any_number_of_threads_gives_the_same_bits(native):
     base, reduced = separated(np.random.default_rng(11), 700, 10, d=5)
-    for shortcuts in (Shortcuts(), Shortcuts.of(False)):
+    for shortcuts in (Shortcuts(), NOTHING_SKIPPED):
         one = statistics(base, reduced, 20, shortcuts, n_threads=1)
         for n in (2, 5):
             many = statistics(base, reduced, 20, shortcuts, n_threads=n)

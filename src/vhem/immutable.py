@@ -28,9 +28,7 @@ class Immutable:
             object.__setattr__(self, name, frozen(value) if isinstance(value, np.ndarray) else value)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(
-            f"{type(self).__name__} is immutable: {name!r} cannot be set. Make a new object instead."
-        )
+        raise AttributeError(f"{type(self).__name__} is immutable: {name!r} cannot be set. Make a new object instead.")
 
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is immutable: {name!r} cannot be deleted.")

@@ -29,13 +29,8 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31, size=4))
     is_seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
-    if (
-        isinstance(random_state, np.random.Generator)
-        or random_state is None
-        or (is_seed and random_state >= 0)
-    ):
+    if isinstance(random_state, np.random.Generator) or random_state is None or (is_seed and random_state >= 0):
         return np.random.default_rng(random_state)
     raise ValueError(
-        "random_state must be None, a non-negative integer, a numpy Generator or a RandomState, "
-        f"got {random_state!r}."
+        f"random_state must be None, a non-negative integer, a numpy Generator or a RandomState, got {random_state!r}."
     )

@@ -46,7 +46,7 @@ class Statistics(NamedTuple):
     mass: FloatArray  #: (K_r,) Σ z_ij, or Σ N_i z_ij in the second form of the weights
     start: FloatArray  #: (K_r, S) Σ w ν̂₁(σ)
     trans: FloatArray  #: (K_r, S, S) Σ w ξ̂(ρ,σ)
-    count: FloatArray  #: (K_r, S, M) Σ u
+    occupancy: FloatArray  #: (K_r, S, M) Σ u
     first: FloatArray  #: (K_r, S, M, d) Σ u (μ_βm - a)
     second: FloatArray  #: (K_r, S, M, d) or (K_r, S, M, d, d) Σ u [Σ_βm + (μ_βm - a)(μ_βm - a)ᵀ]
     responsibilities: FloatArray | None  #: (K_b, K_r) z_ij, where asked for

@@ -1,8 +1,8 @@
 """VHEM's equations in NumPy, to be read beside the formulas: the truth that the compiled kernels are tested against.
 
-Letters: base model i with states β, γ and components m; reduced model j with states ρ, σ and components ℓ. Axes of arrays
-are written behind them, as in `E[i,β,ρ]`. Everything is done in logs and for one reduced model at a time, over a slice of
-base models small enough for memory; nothing is skipped.
+Letters: base model i with states β, γ and components m; reduced model j with states ρ, σ and components ℓ. Axes of
+arrays are written behind them, as in `E[i,β,ρ]`. Everything is done in logs and for one reduced model at a time, over
+a slice of base models small enough for memory; nothing is skipped.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _add_pair_sums(
     difference = base.means[:, :, :, None, None] - anchors[:S]
     out.start[j, :S] += w @ nu_1
     out.trans[j, :S, :S] += np.einsum("i,irs->rs", w, xi)
-    out.count[j, :S] += u.sum((0, 1, 2))
+    out.occupancy[j, :S] += u.sum((0, 1, 2))
     out.first[j, :S] += np.einsum("ibmrc,ibmrck->rck", u, difference)
     if base.is_diagonal:
         second = base.covars[:, :, :, None, None] + difference**2

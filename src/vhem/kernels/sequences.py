@@ -9,9 +9,7 @@ from vhem.kernels.engine import engine
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
 
 
-def log_likelihoods(
-    parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int = 1
-) -> FloatArray:
+def log_likelihoods(parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int = 1) -> FloatArray:
     """Return log p(y_i | HMM k), shape (n, K)."""
     module = engine().module
     if module is None:

@@ -96,9 +96,7 @@ def e_step(
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
     if engine().name == "reference":
-        return reference.e_step(
-            parameters, reduced, log_weights, base.counts, base.scales, anchors, base.tau
-        )
+        return reference.e_step(parameters, reduced, log_weights, base.counts, base.scales, anchors, base.tau)
     out = Statistics.zeros(reduced)
     z = np.zeros((len(parameters.means), len(weights))) if want_responsibilities else np.empty((0, 0))
     constants, precisions = _densities(reduced)
@@ -122,7 +120,9 @@ class Update(NamedTuple):
     shift: float  #: largest squared move of a mean in units of the new variance: how far the anchors were off
 
 
-def m_step(statistics: Statistics, reduced: Parameters, anchors: FloatArray | None = None, reg_covar: float = 0.0) -> Update:
+def m_step(
+    statistics: Statistics, reduced: Parameters, anchors: FloatArray | None = None, reg_covar: float = 0.0
+) -> Update:
     """Return the model that maximises the bound for these statistics.
 
     Where a sum is zero (an empty cluster, a state never visited, no transitions because τ = 1), there is nothing to
@@ -131,7 +131,7 @@ def m_step(statistics: Statistics, reduced: Parameters, anchors: FloatArray | No
     anchors = reduced.means if anchors is None else anchors
     empty = statistics.mass < _SMALLEST_MASS
     alive = ~empty[:, None, None]
-    count = np.where(alive, statistics.count, 0.0)
+    count = np.where(alive, statistics.occupancy, 0.0)
     n = np.where(count > 0, count, 1.0)
     offset = statistics.first / n[..., None]
     second = statistics.second / n[(...,) + (None,) * (statistics.second.ndim - n.ndim)]
@@ -179,10 +179,14 @@ def _where_estimated(estimated: np.ndarray, new: FloatArray, old: FloatArray) ->
 def _densities(reduced: Parameters) -> tuple[FloatArray, FloatArray]:
     """Return log c - ½(d log 2π + log|Σ|) and Σ⁻¹ (its diagonal for diagonal covariances) of every Gaussian."""
     d = reduced.means.shape[-1]
+    log_det: FloatArray
     if reduced.is_diagonal:
         log_det, precisions = np.log(reduced.covars).sum(-1), 1.0 / reduced.covars
     else:
-        log_det, precisions = np.linalg.slogdet(reduced.covars)[1], np.linalg.inv(reduced.covars)
+        log_det, precisions = (
+            np.linalg.slogdet(reduced.covars)[1],
+            np.asarray(np.linalg.inv(reduced.covars), np.float64),
+        )
     with np.errstate(divide="ignore"):
         log_mix = np.maximum(np.log(reduced.mix_weights), -1e300)  # the kernel's way to write log 0
     return log_mix - 0.5 * (d * np.log(2 * np.pi) + log_det), np.ascontiguousarray(precisions)

@@ -11,11 +11,13 @@ from vhem.learning.checks import check_h3m, check_integer
 from vhem.models import H3M, HMM
 
 
-def expected_log_likelihood(base: H3M | HMM, reduced: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None) -> FloatArray:
+def expected_log_likelihood(
+    base: H3M | HMM, reduced: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None
+) -> FloatArray:
     """Lower bound on how likely sequences of one HMM are under another.
 
-    J_ij ≤ E_{y ~ base i} [ log p(y_1:τ | reduced j) ], by the variational recursion of VHEM. The bound can be loose, and
-    J_ii is not the negative entropy of model i: compare models through :func:`divergence`, not through J alone.
+    J_ij ≤ E_{y ~ base i} [ log p(y_1:τ | reduced j) ], by the variational recursion of VHEM. The bound can be loose,
+    and J_ii is not the negative entropy of model i: compare models through :func:`divergence`, not through J alone.
 
     Parameters
     ----------
@@ -93,8 +95,8 @@ def check_dimensions(base: H3M, reduced: H3M) -> None:
 def match_covariances(base: Parameters, covariance_type: str) -> Parameters:
     """Return base models in the reduced models' type of covariance.
 
-    Exact both ways: a variance is a full covariance with zeros, and reduced models with diagonal covariances see only the
-    diagonal of a base model's.
+    Exact both ways: a variance is a full covariance with zeros, and reduced models with diagonal covariances see only
+    the diagonal of a base model's.
     """
     if base.is_diagonal and covariance_type == "full":
         return base._replace(covars=base.covars[..., None] * np.eye(base.means.shape[-1]))

@@ -22,7 +22,7 @@ class Gaussians(NamedTuple):
 def reduce_gaussians(
     gaussians: Gaussians, n_components: int, rng: np.random.Generator, n_virtual: float = 20.0, max_iter: int = 50
 ) -> tuple[Gaussians, IntArray]:
-    """Return a mixture of at most `n_components` Gaussians that stands for `gaussians`, and the component each went to."""
+    """Return a mixture of at most `n_components` that stands for `gaussians`, and the component each went to."""
     kept = gaussians.weights > 0
     counts = n_virtual * kept.sum() * gaussians.weights[kept] / gaussians.weights.sum()
     parameters = _one_state(Gaussians(*(array[kept] for array in gaussians)))

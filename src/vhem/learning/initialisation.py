@@ -30,7 +30,7 @@ Start = Callable[[BaseModels, FloatArray, Shape, np.random.Generator, int], Para
 def start_from_base(
     base: BaseModels, weights: FloatArray, shape: Shape, rng: np.random.Generator, n_threads: int
 ) -> Parameters:
-    """Distinct inputs drawn by weight, each shrunk or grown to the wanted size."""
+    """Take distinct inputs drawn by weight, each shrunk or grown to the wanted size."""
     del n_threads
     K = min(shape.n_clusters, len(weights))
     chosen = rng.choice(len(weights), size=K, replace=False, p=weights)
@@ -40,14 +40,14 @@ def start_from_base(
 def start_kmeans_plus_plus(
     base: BaseModels, weights: FloatArray, shape: Shape, rng: np.random.Generator, n_threads: int
 ) -> Parameters:
-    """Inputs far from one another: each drawn with probability proportional to its divergence from those before it."""
+    """Take inputs far from one another: each drawn in proportion to its divergence from those before it."""
     return _as_centers(base, _spread_out(base, weights, shape, rng, n_threads)[0], shape, rng)
 
 
 def start_from_emissions(
     base: BaseModels, weights: FloatArray, shape: Shape, rng: np.random.Generator, n_threads: int
 ) -> Parameters:
-    """Groups around inputs far from one another; a group's states are its pooled emissions, reduced by HEM."""
+    """Make groups around inputs far from one another; a group's states are its pooled emissions, reduced by HEM."""
     groups = _spread_out(base, weights, shape, rng, n_threads)[1]
     chains = [_center_of_group(base, weights, group, shape, rng) for group in groups]
     return stack(_fill_up(chains, shape, rng))
@@ -143,4 +143,4 @@ def _blurred(counts: FloatArray) -> FloatArray:
     total = counts.sum(-1, keepdims=True)
     n = counts.shape[-1]
     rows = np.where(total > 0, counts / np.where(total > 0, total, 1.0), 1.0 / n)
-    return (1 - _BLUR) * rows + _BLUR / n
+    return np.asarray((1 - _BLUR) * rows + _BLUR / n)

@@ -89,8 +89,8 @@ def _fell(bounds: list[float], reg_covar: float) -> bool:
         return False
     if reg_covar == 0:
         raise BoundError(
-            f"the lower bound fell from {before!r} to {after!r} in iteration {len(bounds) - 1}. Without regularisation it "
-            "cannot: this is a fault of vhem, or covariances so ill-conditioned that digits are lost. Rescale the "
+            f"the lower bound fell from {before!r} to {after!r} in iteration {len(bounds) - 1}. Without regularisation "
+            "it cannot: this is a fault of vhem, or covariances so ill-conditioned that digits are lost. Rescale the "
             "observations or set reg_covar; please report it if that does not help."
         )
     return True

@@ -103,7 +103,7 @@ def _closest(mixture: Gaussians) -> tuple[int, int]:
 
 
 def _log_det(covars: FloatArray) -> FloatArray:
-    return np.log(covars).sum(-1) if covars.ndim == 2 else np.linalg.slogdet(covars)[1]
+    return np.asarray(np.log(covars).sum(-1) if covars.ndim == 2 else np.linalg.slogdet(covars)[1])
 
 
 def _merge_two_states(chain: Chain) -> Chain:

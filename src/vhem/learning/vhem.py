@@ -47,9 +47,9 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster hidden Markov models by the distributions they represent.
 
     The inputs are an H3M, a weighted collection of HMMs. Each cluster is summarised by a new HMM, its centre, chosen so
-    that sequences imagined from the cluster's members are as likely as possible under it. No sequence is ever drawn: the
-    expectations are computed by a variational bound, so the cost depends on the number of HMMs, not on the data behind
-    them.
+    that sequences imagined from the cluster's members are as likely as possible under it. No sequence is ever drawn:
+    the expectations are computed by a variational bound, so the cost depends on the number of HMMs, not on the data
+    behind them.
 
     Parameters
     ----------
@@ -62,33 +62,34 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     covariance_type : {"diag", "full"}, optional
         Of the centres. None: that of the inputs.
     tau : int
-        Length of the imagined sequences. Longer ones give transitions more weight against starting states, and set models
-        further apart.
+        Length of the imagined sequences. Longer ones give transitions more weight against starting states, and set
+        models further apart.
     n_virtual : float
-        Imagined sequences per input, on average; an input of weight ω_i has N_i = n_virtual · K · ω_i of them. The more, the
-        harder the assignments: it acts as an inverse temperature.
+        Imagined sequences per input, on average; an input of weight ω_i has N_i = n_virtual · K · ω_i of them. The
+        more, the harder the assignments: it acts as an inverse temperature.
     init : {"auto", "kmeans++", "emissions", "base"} or H3M
-        Where to start. "base": distinct inputs drawn at random. "kmeans++": inputs far from one another. "emissions": groups
-        around such inputs, their states made from the pooled emissions of the group. "auto": the restarts take these in
-        turn, and the best bound wins. An H3M is taken as it is, and the order of its clusters and states is kept;
-        `n_states`, `n_mix` and `covariance_type` then follow it.
+        Where to start. "base": distinct inputs drawn at random. "kmeans++": inputs far from one another. "emissions":
+        groups around such inputs, their states made from the pooled emissions of the group. "auto": the restarts take
+        these in turn, and the best bound wins. An H3M is taken as it is, and the order of its clusters and states is
+        kept; `n_states`, `n_mix` and `covariance_type` then follow it.
     n_init : int
-        Restarts; the one with the highest bound is kept. An H3M as `init` is started from once. The default of 4 lets "auto"
-        try every kind.
+        Restarts; the one with the highest bound is kept. An H3M as `init` is started from once. The default
+        of 4 lets "auto" try every kind.
     max_iter : int
         Largest number of iterations.
     tol : float
-        A run ends when the bound rises by less than this many nats per imagined frame: a measure that does not change with the
-        units of the data or the number of inputs.
+        A run ends when the bound rises by less than this many nats per imagined frame: a measure that does not change
+        with the units of the data or the number of inputs.
     reg_covar : float
-        Added to the variances in every iteration. The default is 0: a centre's covariance is at least the average of its
-        members', so it cannot collapse. With other values the bound may fall; that is counted and warned of.
+        Added to the variances in every iteration. The default is 0: a centre's covariance is at least the average of
+        its members', so it cannot collapse. With other values the bound may fall; that is counted and warned of.
     weight_form : {"models", "virtual"}
         How the weights of the clusters come about. "models", the paper's: the share of inputs, whatever their weights,
-        ω_j = mean_i z_ij. "virtual": the share of imagined sequences, ω_j ∝ Σ_i N_i z_ij, which respects the inputs' weights.
+        ω_j = mean_i z_ij. "virtual": the share of imagined sequences, ω_j ∝ Σ_i N_i z_ij, which respects the inputs'
+        weights.
     shortcuts : bool
-        Whether the compiled engine may leave out what provably does not show in the result (pairs of models far apart, steps of
-        long recursions that have become stationary). Off: for checking.
+        Whether the compiled engine may leave out what provably does not show in the result (pairs of models far
+        apart, steps of long recursions that have become stationary). Off: for checking.
     callback : callable, optional
         Called with a :class:`Progress` after every E-step, never by two threads at once.
     verbose : bool
@@ -101,8 +102,8 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     centers_ : H3M
-        One HMM per cluster, with the clusters' weights. Heaviest cluster first, and in it the state most visited in the long
-        run first, unless `init` was an H3M.
+        One HMM per cluster, with the clusters' weights. Heaviest cluster first, and in it the state most visited in
+        the long run first, unless `init` was an H3M.
     labels_ : ndarray of shape (K,)
         Cluster of each input.
     responsibilities_ : ndarray of shape (K, n_clusters)
@@ -116,8 +117,8 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     restarts_ : list of Restart
         Start, bounds and convergence of every restart.
     n_empty_clusters_, n_unvisited_states_ : int
-        Centres that no input belongs to (their weight is zero and their parameters are those they had last), and states of other
-        centres that no input visits.
+        Centres that no input belongs to (their weight is zero and their parameters are those they had last), and
+        states of other centres that no input visits.
 
     Notes
     -----
@@ -127,8 +128,8 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     References
     ----------
-    E. Coviello, A. B. Chan, G. R. G. Lanckriet, "Clustering hidden Markov models with variational HEM", Journal of Machine
-    Learning Research 15:697-747, 2014.
+    E. Coviello, A. B. Chan, G. R. G. Lanckriet, "Clustering hidden Markov models with variational HEM", Journal of
+    Machine Learning Research 15:697-747, 2014.
 
     Examples
     --------
@@ -234,11 +235,11 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: H3M | HMM | list[HMM]) -> FloatArray:
         """Return the probability of each cluster for each HMM of `X`, (K, n_clusters)."""
         logits = self._logits(check_h3m("X", X))
-        return np.exp(logits - logsumexp(logits, axis=1, keepdims=True))
+        return np.asarray(np.exp(logits - logsumexp(logits, axis=1, keepdims=True)))
 
     def predict(self, X: H3M | HMM | list[HMM]) -> IntArray:
         """Return the most probable cluster of each HMM of `X`."""
-        return self._logits(check_h3m("X", X)).argmax(1)
+        return np.asarray(self._logits(check_h3m("X", X)).argmax(1))
 
     def score(self, X: H3M | HMM | list[HMM], y: Any = None) -> float:
         """Return the objective 𝒥 on `X` per imagined sequence: higher is better."""
@@ -263,7 +264,9 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check_choice("weight_form", self.weight_form, ("models", "virtual"))
         if isinstance(self.init, H3M):
             if len(self.init) != self.n_clusters:
-                raise ValueError(f"init has {len(self.init)} HMMs but n_clusters is {self.n_clusters}: make them agree.")
+                raise ValueError(
+                    f"init has {len(self.init)} HMMs but n_clusters is {self.n_clusters}: make them agree."
+                )
         else:
             check_choice("init", self.init, ("auto", *STARTS))
 
@@ -374,22 +377,22 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _warn(self, best: Run) -> None:
         if not best.converged and self.tol > 0:
             warnings.warn(
-                f"VHEM stopped after max_iter={self.max_iter} iterations before the bound had settled to tol={self.tol:g}; "
-                "raise max_iter or tol.",
+                f"VHEM stopped after max_iter={self.max_iter} iterations before the bound had settled to "
+                f"tol={self.tol:g}; raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )
         if best.n_empty_clusters:
             warnings.warn(
-                f"{best.n_empty_clusters} of {self.n_clusters} clusters are empty: their weight is zero and their centres say "
-                "nothing. Ask for fewer clusters, or raise n_init.",
+                f"{best.n_empty_clusters} of {self.n_clusters} clusters are empty: their weight is zero and their "
+                "centres say nothing. Ask for fewer clusters, or raise n_init.",
                 RuntimeWarning,
                 stacklevel=3,
             )
         if best.n_unvisited_states:
             warnings.warn(
-                f"{best.n_unvisited_states} states of the centres are visited by no input and keep the parameters they had; "
-                "n_states may be too large.",
+                f"{best.n_unvisited_states} states of the centres are visited by no input and keep the parameters "
+                "they had; n_states may be too large.",
                 RuntimeWarning,
                 stacklevel=3,
             )

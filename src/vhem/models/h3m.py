@@ -332,9 +332,7 @@ def _without_padding(parameters: Parameters) -> Parameters:
     S = int(parameters.n_states.max())
     M = int(np.flatnonzero(parameters.mix_weights.any(axis=(0, 1)))[-1]) + 1
     start, trans, mix, means, covars, sizes = parameters
-    return Parameters(
-        start[:, :S], trans[:, :S, :S], mix[:, :S, :M], means[:, :S, :M], covars[:, :S, :M], sizes
-    )
+    return Parameters(start[:, :S], trans[:, :S, :S], mix[:, :S, :M], means[:, :S, :M], covars[:, :S, :M], sizes)
 
 
 def _checked_hmms(hmms: Iterable[HMM]) -> list[HMM]:
@@ -345,9 +343,7 @@ def _checked_hmms(hmms: Iterable[HMM]) -> list[HMM]:
         raise ValueError("hmms is empty; an H3M has at least one HMM.")
     for k, hmm in enumerate(members):
         if not isinstance(hmm, HMM):
-            raise TypeError(
-                f"hmms[{k}] is a {type(hmm).__name__}; an H3M is made of vhem.HMM (see H3M.pool for H3Ms)."
-            )
+            raise TypeError(f"hmms[{k}] is a {type(hmm).__name__}; an H3M is made of vhem.HMM (see H3M.pool for H3Ms).")
     return members
 
 
@@ -368,19 +364,13 @@ def _check_poolable(mixtures: list[H3M]) -> None:
         if not isinstance(part, H3M):
             raise TypeError(f"parts[{i}] is a {type(part).__name__}; give H3M or HMM objects.")
         if part.n_dims != mixtures[0].n_dims:
-            raise ValueError(
-                f"parts[{i}] has {part.n_dims} dimensions, but parts[0] has {mixtures[0].n_dims}."
-            )
+            raise ValueError(f"parts[{i}] has {part.n_dims} dimensions, but parts[0] has {mixtures[0].n_dims}.")
 
 
 def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArray:
     shares = np.asarray([len(part) for part in mixtures] if weights is None else weights, dtype=np.float64)
     if shares.shape != (len(mixtures),):
-        raise ValueError(
-            f"weights has shape {shares.shape} for {len(mixtures)} parts; give one weight per part."
-        )
+        raise ValueError(f"weights has shape {shares.shape} for {len(mixtures)} parts; give one weight per part.")
     if not (np.isfinite(shares) & (shares >= 0)).all() or shares.sum() == 0:
-        raise ValueError(
-            f"weights of the parts must be finite, not negative and not all zero, got {weights!r}."
-        )
+        raise ValueError(f"weights of the parts must be finite, not negative and not all zero, got {weights!r}.")
     return np.asarray(shares / shares.sum())

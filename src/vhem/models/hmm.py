@@ -149,9 +149,7 @@ class HMM(Immutable):
         """Return the mean log-likelihood of the sequences."""
         return float(self.score_samples(sequences, n_jobs).mean())
 
-    def decode(
-        self, sequences: SequencesLike, n_jobs: int | None = None
-    ) -> tuple[FloatArray, list[IntArray]]:
+    def decode(self, sequences: SequencesLike, n_jobs: int | None = None) -> tuple[FloatArray, list[IntArray]]:
         """Return the likeliest path of states of each sequence (Viterbi).
 
         Parameters
@@ -223,9 +221,7 @@ class HMM(Immutable):
         return long_run_occupancy(self.startprob, self.transmat)
 
     @overload
-    def sample(
-        self, n_sequences: int, length: npt.ArrayLike, random_state: RandomState = None
-    ) -> Sequences: ...
+    def sample(self, n_sequences: int, length: npt.ArrayLike, random_state: RandomState = None) -> Sequences: ...
     @overload
     def sample(
         self,

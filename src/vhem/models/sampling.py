@@ -40,9 +40,7 @@ def sample(
     return _sample_gaussians(parameters, gaussian, rng), states
 
 
-def _sample_states(
-    parameters: Parameters, labels: IntArray, lengths: IntArray, rng: np.random.Generator
-) -> IntArray:
+def _sample_states(parameters: Parameters, labels: IntArray, lengths: IntArray, rng: np.random.Generator) -> IntArray:
     start, trans = _cumulative(parameters.startprob), _cumulative(parameters.transmat)
     begins = np.cumsum(lengths) - lengths
     states = np.empty(lengths.sum(), dtype=np.int64)

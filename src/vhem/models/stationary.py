@@ -49,9 +49,7 @@ def _reachability(transmat: FloatArray) -> npt.NDArray[np.bool_]:
     return reaches
 
 
-def _entry_probabilities(
-    startprob: FloatArray, transmat: FloatArray, recurrent: npt.NDArray[np.bool_]
-) -> FloatArray:
+def _entry_probabilities(startprob: FloatArray, transmat: FloatArray, recurrent: npt.NDArray[np.bool_]) -> FloatArray:
     """Return the probability to enter the recurrent states first at each of them."""
     entry = np.where(recurrent, startprob, 0.0)
     transient = ~recurrent

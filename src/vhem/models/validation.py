@@ -129,9 +129,7 @@ def _shaped(
 def _check_dimensions_of_means(means: FloatArray, names: Names) -> None:
     if means.ndim not in (3, 4) or 0 in means.shape:
         expected = "(S, d) or (S, M, d)" if names.single else "(K, S, d) or (K, S, M, d)"
-        raise ValueError(
-            f"means has shape {names.shape(means.shape)}; it must be {expected}, none of them 0."
-        )
+        raise ValueError(f"means has shape {names.shape(means.shape)}; it must be {expected}, none of them 0.")
 
 
 def _check_shape(name: str, array: FloatArray, allowed: list[tuple[int, ...]], names: Names) -> None:
@@ -163,17 +161,13 @@ def _check_finite(array: FloatArray, name: str, names: Names) -> None:
         )
 
 
-def _probabilities(
-    rows: FloatArray, used: BoolArray, columns: BoolArray, name: str, names: Names
-) -> FloatArray:
+def _probabilities(rows: FloatArray, used: BoolArray, columns: BoolArray, name: str, names: Names) -> FloatArray:
     """Return rows (K, R, L) normalised; rows not `used` and entries outside `columns` must be zero."""
     allowed = used[:, :, None] & columns[:, None, :]
     wrong = np.where(allowed, rows < 0, rows != 0)
     if wrong.any():
         k, r, column = (int(i) for i in np.argwhere(wrong)[0])
-        cure = (
-            "probabilities are not negative" if allowed[k, r, column] else "padding beyond n_states must be 0"
-        )
+        cure = "probabilities are not negative" if allowed[k, r, column] else "padding beyond n_states must be 0"
         raise ValueError(f"{_row(names, name, k, r)}: {name} has {rows[k, r, column]} at {column}; {cure}.")
     sums = rows.sum(axis=-1)
     off = np.where(used, np.abs(sums - 1), 0.0)

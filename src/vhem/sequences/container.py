@@ -74,24 +74,18 @@ class Sequences(Immutable):
         self._assign(np.concatenate(checked), lengths, names)
         self._check_finite()
 
-    def _assign(
-        self, X: FloatArray, lengths: IntArray, ids: list[Any], groups: list[Any] | None = None
-    ) -> None:
+    def _assign(self, X: FloatArray, lengths: IntArray, ids: list[Any], groups: list[Any] | None = None) -> None:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         self._set(X=X, lengths=lengths, offsets=offsets, ids=ids, groups=groups)
 
     @classmethod
-    def _of(
-        cls, X: FloatArray, lengths: IntArray, ids: list[Any], groups: list[Any] | None = None
-    ) -> Sequences:
+    def _of(cls, X: FloatArray, lengths: IntArray, ids: list[Any], groups: list[Any] | None = None) -> Sequences:
         made = cls.__new__(cls)
         made._assign(X, lengths, ids, groups)
         return made
 
     @classmethod
-    def from_concatenated(
-        cls, X: npt.ArrayLike, lengths: npt.ArrayLike, ids: Iterable[Any] | None = None
-    ) -> Sequences:
+    def from_concatenated(cls, X: npt.ArrayLike, lengths: npt.ArrayLike, ids: Iterable[Any] | None = None) -> Sequences:
         """Return the sequences that lie one below the other in `X` (hmmlearn's form).
 
         Parameters
@@ -122,9 +116,7 @@ class Sequences(Immutable):
             i = int(np.argmin(sizes))
             raise ValueError(f"{_name(i, names)} has length {sizes[i]}. Drop sequences without frames.")
         if sizes.sum() != len(frames):
-            raise ValueError(
-                f"lengths add up to {sizes.sum()}, but X has {len(frames)} rows; they must agree."
-            )
+            raise ValueError(f"lengths add up to {sizes.sum()}, but X has {len(frames)} rows; they must agree.")
         made = cls._of(np.array(frames), sizes.astype(np.int64), names)
         made._check_finite()
         return made
@@ -253,9 +245,7 @@ def _split(arrays: Any) -> list[Any]:
     if not parts:
         raise ValueError("there are no sequences: the list is empty. Give at least one (T, d) array.")
     if all(np.isscalar(part) for part in parts):
-        raise ValueError(
-            "sequences is a flat list of numbers. For one sequence of d = 1 write [x] instead of x."
-        )
+        raise ValueError("sequences is a flat list of numbers. For one sequence of d = 1 write [x] instead of x.")
     return parts
 
 
@@ -274,9 +264,7 @@ def _checked_array(array: npt.ArrayLike, name: str) -> FloatArray:
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2:
-        raise ValueError(
-            f"{name} has shape {values.shape}; a sequence is a (T, d) array, or (T,) where d = 1."
-        )
+        raise ValueError(f"{name} has shape {values.shape}; a sequence is a (T, d) array, or (T,) where d = 1.")
     if not values.size:
         raise ValueError(f"{name} has shape {values.shape} and so no values. Drop empty sequences.")
     return values

@@ -21,9 +21,7 @@ class Table(NamedTuple):
     groups: list[Any] | None  #: one value per sequence
 
 
-def read_table(
-    frame: Any, id_column: str, time: str | None, values: Iterable[str], group: str | None
-) -> Table:
+def read_table(frame: Any, id_column: str, time: str | None, values: Iterable[str], group: str | None) -> Table:
     """Return the sequences of a table; `Sequences.from_table` documents the arguments."""
     columns = [values] if isinstance(values, str) else list(values)
     if not columns:
@@ -78,9 +76,7 @@ def _missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 def _refuse_missing(values: npt.NDArray[Any], name: str) -> None:
     missing = _missing(values)
     if missing.any():
-        raise ValueError(
-            f"column {name!r} is empty in row {int(np.argmax(missing))}; fill it or drop the row."
-        )
+        raise ValueError(f"column {name!r} is empty in row {int(np.argmax(missing))}; fill it or drop the row.")
 
 
 def _factorise(values: npt.NDArray[Any], name: str) -> tuple[IntArray, list[Any]]:
@@ -117,7 +113,5 @@ def _groups(values: npt.NDArray[Any], codes: IntArray, ids: list[Any], name: str
     if differs.any():
         row = int(np.argmax(differs))
         one, other = groups[group_codes[first][codes[row]]], groups[group_codes[row]]
-        raise ValueError(
-            f"sequence {ids[codes[row]]!r} has {name} = {one!r} and {other!r}; a sequence has one group."
-        )
+        raise ValueError(f"sequence {ids[codes[row]]!r} has {name} = {one!r} and {other!r}; a sequence has one group.")
     return [groups[g] for g in group_codes[first]]
