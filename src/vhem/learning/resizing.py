@@ -67,7 +67,8 @@ def stack(chains: list[Chain]) -> Parameters:
 
 def moments(mixture: Gaussians) -> tuple[FloatArray, FloatArray]:
     """Return mean and covariance of a mixture as a whole."""
-    w = mixture.weights / mixture.weights.sum()
+    total, n = mixture.weights.sum(), len(mixture.weights)
+    w = mixture.weights / total if total > 0 else np.full(n, 1 / n)
     mean = w @ mixture.means
     difference = mixture.means - mean
     if mixture.covars.ndim == 2:
@@ -94,8 +95,6 @@ def _closest(mixture: Gaussians) -> tuple[int, int]:
     for a in range(n):
         for b in range(a + 1, n):
             two = Gaussians(*(array[[a, b]] for array in mixture))
-            if not two.weights.sum() > 0:
-                return a, b
             loss = two.weights.sum() * _log_det(moments(two)[1][None])[0] - weighted[a] - weighted[b]
             if loss < best:
                 best, pair = loss, (a, b)
