@@ -52,7 +52,7 @@ def test_separated_clusters_are_found(init, covariance_type):
 
 
 def test_centres_average_their_members():
-    h3m, labels = clustered(spread=12.0)
+    h3m, _ = clustered(spread=12.0)
     fit = VHEM(3, random_state=0).fit(h3m)
     for j in range(3):
         members = h3m[np.flatnonzero(fit.labels_ == j)]

@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kCutoff = 44;         // exp(-44) = 8e-20
 constexpr double kNegligible = 1e-12;  // skipped mass of a cluster, relative to its mass, that no result shows
-constexpr long kBlock = 64;            // base models a block, at most
+constexpr long kBlock = 32;            // base models a block, at most
 constexpr long kBlockBytes = 1 << 20;  // emissions of a block: they should stay in the second-level cache
 constexpr long kChunks = 64;           // independent sums, added up in order: the same for any number of threads
 constexpr long kChunkBytes = 1 << 26;  // all of them together, roughly
@@ -126,7 +126,7 @@ class Block {
     const bool mixtures_;
     long begin_ = 0, size_ = 0;
     std::vector<double> E_, eta_, upper_, best_, stats_, weights_;
-    std::vector<std::vector<std::pair<double, long>>> heaps_;
+    std::vector<std::vector<std::pair<double, long>>> candidates_;
     std::vector<Slot> slots_, passed_over_;
     std::vector<WeightedRow> rows_;
     std::vector<size_t> order_, place_;  // slots by cluster, and where each cluster's end
@@ -160,7 +160,7 @@ class Block {
         slots_.clear(), passed_over_.clear();
         best_.assign(static_cast<size_t>(size_), -1e308);
         if (pass_.prune) bound_pairs();
-        pass_.prune && !pass_.again() ? rounds(totals) : everything(totals);
+        pass_.prune && !pass_.again() ? promising(totals) : everything(totals);
         assign(totals);
         accumulate(totals);
     }
@@ -203,26 +203,45 @@ class Block {
         return (pass_.again() ? pass_.log_sum[begin_ + pair.i] + pass_.reach[pair.c] : best_[pair.i]) - kCutoff;
     }
 
-    // Every base model in turn offers the most promising cluster it has not tried, until none left could matter.
+    // First every base model's most promising cluster. Then what could still matter: if that is much, all of it in order;
+    // if it is little, the best first, in rounds to which each base model brings one, for each may rule out the next.
+    void promising(Totals& totals) {
+        Pair pairs[kLanes];
+        int n = 0;
+        for (long i = 0; i < size_; ++i) {
+            double* upper = &upper_[i * n_clusters_];
+            pairs[n++] = {i, std::max_element(upper, upper + n_clusters_) - upper};
+            if (n == kLanes || i == size_ - 1) evaluate(pairs, n, totals), n = 0;
+        }
+        for (const auto* list : {&slots_, &passed_over_})
+            for (const Slot& slot : *list) upper_[slot.i * n_clusters_ + slot.c] = -1e308;
+        long left = 0;
+        candidates_.resize(static_cast<size_t>(size_));
+        for (long i = 0; i < size_; ++i) {
+            candidates_[i].clear();
+            for (long c = 0; c < n_clusters_; ++c)
+                if (upper_[i * n_clusters_ + c] >= threshold({i, c}))
+                    candidates_[i].push_back({upper_[i * n_clusters_ + c], c});
+            left += static_cast<long>(candidates_[i].size());
+        }
+        left > size_ * n_clusters_ / 4 ? everything(totals) : rounds(totals);
+    }
+
     void rounds(Totals& totals) {
-        heaps_.resize(static_cast<size_t>(size_));
         std::vector<long> alive(static_cast<size_t>(size_));
         for (long i = 0; i < size_; ++i) {
             alive[i] = i;
-            heaps_[i].resize(static_cast<size_t>(n_clusters_));
-            for (long c = 0; c < n_clusters_; ++c) heaps_[i][c] = {upper_[i * n_clusters_ + c], c};
-            std::make_heap(heaps_[i].begin(), heaps_[i].end());
+            std::sort(candidates_[i].begin(), candidates_[i].end());
         }
         Pair pairs[kLanes];
         while (!alive.empty()) {
             int n = 0;
             size_t still = 0;
             for (long i : alive) {
-                auto& heap = heaps_[i];
-                if (heap.empty() || heap.front().first < threshold({i, heap.front().second})) continue;
-                pairs[n++] = {i, heap.front().second};
-                std::pop_heap(heap.begin(), heap.end());
-                heap.pop_back();
+                auto& candidates = candidates_[i];
+                if (candidates.empty() || candidates.back().first < threshold({i, candidates.back().second})) continue;
+                pairs[n++] = {i, candidates.back().second};
+                candidates.pop_back();
                 alive[still++] = i;
                 if (n == kLanes) evaluate(pairs, n, totals), n = 0;
             }

@@ -1,0 +1,185 @@
+"""Speed and memory of VHEM as ratios, measured side by side in one run: `make bench`.
+
+The yardstick is a plain batched NumPy program for one dense iteration (bench/baseline.py, beside the data folder). CPU
+seconds of one thread, from the same start, with the results compared.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from vhem.kernels.engine import engine
+from vhem.kernels.parameters import Parameters
+from vhem.kernels.vhem import BaseModels, Shortcuts, e_step, expected_visits, m_step
+
+WIDTHS = (10, 9, 7, 9, 9, 7, 7, 9)
+DENSE, SHIPPED = Shortcuts.of(False), Shortcuts.of(True)
+
+
+def yardstick():
+    data = os.environ.get("VHEM_DATA")
+    root = Path(data).parent if data else Path(__file__).parents[2] / "shared"
+    path = root / "bench" / "baseline.py"
+    if not path.exists():
+        sys.exit(f"The yardstick {path} is not here: set VHEM_DATA to the data folder beside its folder `bench`.")
+    spec = importlib.util.spec_from_file_location("baseline", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def parameters(arrays):
+    K, S = arrays["startprob"].shape
+    names = ("startprob", "transmat", "mix_weights", "means", "covars")
+    return Parameters(*(np.ascontiguousarray(arrays[name]) for name in names), np.full(K, S, dtype=np.int64))
+
+
+def base_models(p, base):
+    models = parameters(base)
+    return BaseModels(models, expected_visits(models, p["tau"]), p["Ni"], np.ones(p["Kb"]), p["tau"])
+
+
+def iteration(base, start, weights, shortcuts, n_threads=1):
+    statistics = e_step(base, start, weights, shortcuts, n_threads)
+    return statistics, m_step(statistics, start)
+
+
+def least(work, clock=time.process_time, at_least=0.4, most=12):
+    """Return the shortest of several timings: what the machine can do when nothing else disturbs it."""
+    times, spent = [], 0.0
+    while not times or (spent < at_least and len(times) < most):
+        begin = clock()
+        work()
+        times.append(clock() - begin)
+        spent += times[-1]
+    return min(times)
+
+
+def practical_limit(p):
+    """Return the seconds of a dense iteration's exponentials, logarithms and multiplications at their best rates."""
+    exp, log, multiply_add = engine().module.best_rates()
+    S, pairs = p["S"], p["Kb"] * p["Kr"]
+    steps = pairs * p["tau"] * (S * S * (exp + log) + 5 * S**3 * multiply_add)
+    d, M = p["d"], p["M"]
+    gaussian = 2 * d if p["cov"] == "diag" else d * (d + 1)
+    emissions = pairs * S * S * M * M * (2 * gaussian * multiply_add + (exp if M > 1 else 0.0))
+    return steps + emissions
+
+
+def largest_difference(new, update):
+    pairs = [(new["weights"], update.weights)]
+    pairs += [(new[name], getattr(update.parameters, name)) for name in new if name != "weights"]
+    return max(float(np.max(np.abs(a - b) / (1 + np.abs(a)))) for a, b in pairs)
+
+
+def compare_with_yardstick(bench):
+    print("One iteration from the same start, CPU seconds of one thread")
+    columns = ("yardstick", "dense", "ratio", "of limit", "shipped", "ratio", "pairs", "error")
+    print(f"{'':13}" + "".join(f"{name:>{width}}" for name, width in zip(columns, WIDTHS, strict=True)))
+    for size in ("small", "medium", "medium_full", "large", "long", "big_emission"):
+        p, base, reduced = bench.problem(size)
+        models, start = base_models(p, base), parameters(reduced)
+        new = None
+
+        def plain(p=p, base=base, reduced=reduced):
+            nonlocal new
+            new = bench.m_step(bench.em_iteration(p, base, reduced)["stats"], p)
+
+        slow = least(plain, at_least=2.0, most=5)
+        times = [least(partial(iteration, models, start, reduced["weights"], s)) for s in (DENSE, SHIPPED)]
+        statistics, update = iteration(models, start, reduced["weights"], SHIPPED)
+        print(
+            f"{size:13}{slow:10.4f}{times[0]:9.4f}{slow / times[0]:6.1f}×{practical_limit(p) / times[0]:9.0%}"
+            f"{times[1]:9.4f}{slow / times[1]:6.0f}×{statistics.n_evaluated / (p['Kb'] * p['Kr']):7.1%}"
+            f"{largest_difference(new, update):9.0e}"
+        )
+
+
+def where_nothing_can_be_skipped(bench):
+    print("\nSoft assignments (n_virtual 0.01), where nothing can be skipped: shipped / dense")
+    for size in ("medium", "large"):
+        p, base, reduced = bench.problem(size, n_virtual=0.01)
+        models, start = base_models(p, base), parameters(reduced)
+        times = {DENSE: [], SHIPPED: []}
+        for _ in range(4):
+            for shortcuts, found in times.items():
+                found.append(least(partial(iteration, models, start, reduced["weights"], shortcuts), at_least=0))
+        print(f"{size:13}{min(times[SHIPPED]) / min(times[DENSE]):8.3f}")
+
+
+def threads(bench):
+    p, base, reduced = bench.problem("large")
+    models, start = base_models(p, base), parameters(reduced)
+    print("\nTwo threads against one, wall time on large")
+    for name, shortcuts in (("dense", DENSE), ("shipped", SHIPPED)):
+        one, two = (
+            least(partial(iteration, models, start, reduced["weights"], shortcuts, n), time.perf_counter, 2.0)
+            for n in (1, 2)
+        )
+        print(f"{name:13}{one / two:8.2f}×")
+
+
+def long_sequences(bench):
+    times = {}
+    for tau in (300, 3000):
+        p, base, reduced = bench.problem("long", tau=tau)
+        models, start = base_models(p, base), parameters(reduced)
+        times[tau] = least(partial(iteration, models, start, reduced["weights"], SHIPPED))
+    print(f"\nτ = 3000 against τ = 300 on long, shipped: {times[3000] / times[300]:.2f}×")
+
+
+# The peak of one iteration beyond what was resident before it, by Linux's own counters: "5" sets the peak back.
+MEMORY = """
+import re, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from vhem_speed import base_models, iteration, parameters, yardstick, SHIPPED, DENSE
+p, base, reduced = yardstick().problem("large")
+models, start = base_models(p, base), parameters(reduced)
+def kilobytes(name):
+    return int(re.search(name + r":\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+for shortcuts in (DENSE, SHIPPED):
+    Path("/proc/self/clear_refs").write_text("5")
+    before = kilobytes("VmRSS")
+    iteration(models, start, reduced["weights"], shortcuts, 2)
+    print((kilobytes("VmHWM") - before) / 1024)
+"""
+
+IMPORT = """
+import time, sklearn.base
+begin = time.process_time()
+import vhem
+print(time.process_time() - begin)
+"""
+
+
+def memory_and_import():
+    def run(code):
+        command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    dense, shipped = map(float, run(MEMORY))
+    print(f"\nMemory beyond the models on large, two threads: dense {dense:.0f} MB, shipped {shipped:.0f} MB")
+    print(f"import vhem beyond scikit-learn's base: {float(run(IMPORT)[0]):.2f} s of CPU")
+
+
+def main():
+    print(f"engine {engine().name}, instruction set {engine().instruction_set}\n")
+    bench = yardstick()
+    compare_with_yardstick(bench)
+    where_nothing_can_be_skipped(bench)
+    threads(bench)
+    long_sequences(bench)
+    memory_and_import()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""The main job end to end on a small simulated study: `make demo`."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+from vhem.datasets import SimulatedStudy, simulated_study
+from vhem.datasets.simulated import PLACES
+from vhem.kernels.engine import engine
+from vhem.learning.vhem import VHEM
+from vhem.models import HMM
+
+
+def main() -> None:
+    """Cluster the viewers of a simulated study and print what was found."""
+    study = simulated_study()
+    n_viewers, n_strategies = len(study.hmms), len(study.strategy_names)
+    print(
+        f"A simulated study: {n_viewers} viewers looked at faces, {len(study.sequences)} trials, "
+        f"{len(study.sequences.X)} fixations.\nEach viewer follows one of {n_strategies} strategies, "
+        "which the program is not told.\n"
+    )
+    begin = time.perf_counter()
+    fit = VHEM(n_clusters=n_strategies, random_state=0).fit(study.hmms)
+    seconds = time.perf_counter() - begin
+    print(f"VHEM clustered the viewers' HMMs in {seconds:.2f} s ({engine().name} engine, {fit.n_iter_} iterations).\n")
+    for cluster, center in enumerate(fit.centers_):
+        describe_cluster(cluster, center, fit, study)
+    agreement = adjusted_rand_score(study.strategies, fit.labels_)
+    print(f"Agreement with the true strategies: adjusted Rand index {agreement:.2f} (1 is perfect, 0 is chance).")
+
+
+def describe_cluster(cluster: int, center: HMM, fit: VHEM, study: SimulatedStudy) -> None:
+    """Print who is in a cluster and how its centre looks at a face."""
+    members = fit.labels_ == cluster
+    truth = np.bincount(study.strategies[members], minlength=len(study.strategy_names))
+    mix = ", ".join(f"{n} follow '{name}'" for n, name in zip(truth, study.strategy_names, strict=True) if n)
+    print(f"Cluster {cluster + 1}: {members.sum()} viewers ({mix})")
+    share = center.stationary()
+    for state in range(center.n_states):
+        x, y = center.means[state, 0]
+        onward = int(np.argmax(center.transmat[state]))
+        print(
+            f"    {share[state]:4.0%} of fixations near the {nearest_place(center, state):9} ({x:3.0f}, {y:3.0f}), "
+            f"next most often the {nearest_place(center, onward)}"
+        )
+    print()
+
+
+def nearest_place(center: HMM, state: int) -> str:
+    """Return the part of the face that a state's mean is closest to."""
+    return min(PLACES, key=lambda place: float(np.linalg.norm(center.means[state, 0] - PLACES[place])))
+
+
+if __name__ == "__main__":
+    main()

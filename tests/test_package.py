@@ -1,0 +1,128 @@
+"""The package as installed: the engine that was built, the fallback without a compiler, and what runs here."""
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+import vhem
+from vhem.kernels.engine import engine, n_threads
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_a_compiler_means_the_native_engine():
+    compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++") or shutil.which("clang++")
+    if compiler is None:
+        pytest.skip("no C++ compiler on this machine: the NumPy engine is what was built")
+    assert engine().name == "native", f"{compiler} is here, but the compiled engine was not built"
+
+
+def test_show_versions(capsys):
+    vhem.show_versions()
+    rows = dict(
+        line.split(maxsplit=1) for line in capsys.readouterr().out.replace("instruction set", "set").splitlines()
+    )
+    assert rows["vhem"] == vhem.__version__ == metadata.version("vhem")
+    assert rows["engine"] == engine().name
+    assert rows["set"] == engine().instruction_set
+    assert rows["threads"] == str(n_threads(None))
+
+
+@pytest.mark.parametrize(("n_jobs", "expected"), [(1, 1), (3, 3), (-1, n_threads(None)), (-1000, 1)])
+def test_n_threads(n_jobs, expected):
+    assert n_threads(n_jobs) == expected
+
+
+@pytest.mark.parametrize("wrong", [0, True, 1.5, "2"])
+def test_bad_n_jobs(wrong):
+    with pytest.raises(ValueError, match="n_jobs must be"):
+        n_threads(wrong)
+
+
+def test_unknown_engines_are_refused(monkeypatch):
+    monkeypatch.setenv("VHEM_ENGINE", "gpu")
+    with pytest.raises(ValueError, match="VHEM_ENGINE='gpu' is unknown"):
+        engine()
+
+
+USE = """
+import warnings
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import vhem
+    assert not caught, "nothing may be said before first use"
+    hmm = vhem.HMM([1.0], [[1.0]], [[0.0]], [[1.0]])
+    for _ in range(2):
+        vhem.expected_log_likelihood(hmm, hmm, tau=3)
+        hmm.score_samples([[0.0, 1.0]])
+    vhem.VHEM(1).fit([hmm, hmm])
+print(len(caught), caught[0].message)
+vhem.show_versions()
+"""
+
+
+@pytest.fixture(scope="module")
+def pure_wheel(tmp_path_factory):
+    """The wheel that comes out where the compiler cannot be run, unpacked."""
+    folder = tmp_path_factory.mktemp("pure")
+    source = folder / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "CMakeLists.txt", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+    environment = {**os.environ, "CXX": "/no/such/compiler", "CC": "/no/such/compiler"}
+    command = [sys.executable, "-m", "pip", "wheel", str(source), "--no-deps", "--no-build-isolation", "--quiet"]
+    subprocess.run([*command, "--wheel-dir", str(folder)], check=True, capture_output=True, env=environment)
+    (wheel,) = folder.glob("*.whl")
+    shutil.unpack_archive(wheel, folder / "site", format="zip")
+    return wheel, folder / "site"
+
+
+def test_without_a_compiler_the_wheel_is_pure_and_says_so_once(pure_wheel):
+    wheel, site = pure_wheel
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not list(site.rglob("*.so"))
+    # -S and an explicit path: the installation in this environment must not get in the way.
+    path = os.pathsep.join([str(site), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+    out = subprocess.run(
+        [sys.executable, "-S", "-c", USE], check=True, capture_output=True, text=True, env={"PYTHONPATH": path}
+    ).stdout
+    assert out.startswith("1 vhem runs on its NumPy engine")
+    assert "engine  reference" in out
+
+
+def test_kernels_compile_for_arm64(tmp_path):
+    compiler = shutil.which("aarch64-linux-gnu-g++")
+    if compiler is None:
+        pytest.skip("no cross-compiler: install Debian's g++-aarch64-linux-gnu")
+    nanobind = pytest.importorskip("nanobind", reason="nanobind comes with the build tools of `make test`")
+    native = ROOT / "src" / "vhem" / "kernels" / "native"
+    for source in native.glob("*.cpp"):
+        includes = ["-I", nanobind.include_dir(), "-I", sysconfig.get_path("include")]
+        flags = [
+            "-std=c++17",
+            "-O1",
+            "-DVHEM_MODULE=_native_baseline",
+            "-c",
+            str(source),
+            "-o",
+            str(tmp_path / "out.o"),
+        ]
+        done = subprocess.run([compiler, *flags, *includes], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_demo_finds_the_strategies(capsys):
+    from vhem import demo
+
+    demo.main()
+    out = capsys.readouterr().out
+    assert "40 viewers" in out
+    assert out.count("Cluster ") == 3
+    assert "adjusted Rand index 1.00" in out
