@@ -410,5 +410,8 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="differ in dimension"):
         expected_log_likelihood(h3m, left_right(2))
     huge = H3M([HMM([1.0], [[1.0]], [[m]], [[1e-300]]) for m in (1e160, -1e160, 0.0)])
+    for init in ("base", "kmeans++", "emissions", huge[:2]):
+        with pytest.raises(ValueError, match="too extreme for double precision"):
+            VHEM(2, init=init, random_state=0).fit(huge)
     with pytest.raises(ValueError, match="too extreme for double precision"):
-        VHEM(2, random_state=0).fit(huge)
+        expected_log_likelihood(huge, huge)

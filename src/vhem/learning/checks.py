@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vhem.kernels.parameters import FloatArray
 from vhem.models import H3M, HMM
 
 
@@ -46,3 +47,12 @@ def check_h3m(name: str, value: Any) -> H3M:
         f"{name} must be an H3M, an HMM or a list of HMMs, got {type(value).__name__}. "
         "Sequences have to be turned into HMMs first, one for each."
     )
+
+
+def check_in_range(name: str, value: FloatArray | float) -> None:
+    """Refuse what has left the range of double precision."""
+    if not np.all(np.isfinite(value)):
+        raise ValueError(
+            f"{name} is not finite: means, covariances or n_virtual are too extreme for double precision. "
+            "Rescale the observations to unit variance and learn the HMMs again."
+        )

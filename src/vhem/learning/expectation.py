@@ -7,7 +7,7 @@ import numpy as np
 from vhem.kernels import vhem as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import FloatArray, Parameters
-from vhem.learning.checks import check_h3m, check_integer
+from vhem.learning.checks import check_h3m, check_in_range, check_integer
 from vhem.models import H3M, HMM
 
 
@@ -47,7 +47,10 @@ def expected_log_likelihood(
     tau = check_integer("tau", tau, 1)
     check_dimensions(base_h3m, reduced_h3m)
     base_parameters = match_covariances(base_h3m.parameters, reduced_h3m.covariance_type)
-    return kernels.expected_log_likelihood(base_parameters, reduced_h3m.parameters, tau, n_threads=n_threads(n_jobs))
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked
+        J = kernels.expected_log_likelihood(base_parameters, reduced_h3m.parameters, tau, n_threads=n_threads(n_jobs))
+    check_in_range("an expected log-likelihood", J)
+    return J
 
 
 def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None) -> FloatArray:

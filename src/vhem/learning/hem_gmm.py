@@ -8,6 +8,7 @@ import numpy as np
 
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
 from vhem.kernels.vhem import BaseModels, Shortcuts, e_step
+from vhem.learning.checks import check_in_range
 from vhem.learning.iteration import Settings, run
 
 
@@ -66,6 +67,7 @@ def _seed(points: FloatArray, weights: FloatArray, n: int, rng: np.random.Genera
 def weighted_choice(weights: FloatArray, rng: np.random.Generator, exclude: IntArray | list[int]) -> int:
     """Draw an index with probability proportional to `weights`; evenly among the rest if none has weight."""
     total = weights.sum()
+    check_in_range("a distance between models", total)
     if not total > 0:
         rest = np.setdiff1d(np.arange(len(weights)), exclude)
         return int(rng.choice(rest))

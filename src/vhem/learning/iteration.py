@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numpy as np
-
 from vhem.kernels.parameters import FloatArray, Parameters
 from vhem.kernels.vhem import BaseModels, Shortcuts, Update, e_step, m_step
+from vhem.learning.checks import check_in_range
 
 _ROUNDING = 1e-9  # a fall of the bound, relative to its size, that arithmetic can explain
 _FAR_SHIFT = 1e6  # squared standard deviations: moments about an anchor this far off have lost six digits
@@ -52,7 +51,7 @@ def run(
     update = Update(start, weights, int((weights == 0).sum()), 0, 0.0)
     for iteration in range(settings.max_iter + 1):
         statistics = e_step(base, parameters, weights, settings.shortcuts, settings.n_threads)
-        _check_finite(statistics.bound)
+        check_in_range("the lower bound", statistics.bound)
         bounds.append(statistics.bound)
         if iteration:
             n_falls += _fell(bounds, settings.reg_covar)
@@ -73,14 +72,6 @@ def _update_about_new_means(
     """Repeat an M-step whose start lay so far off that its covariances lost digits."""
     statistics = e_step(base, parameters, weights, settings.shortcuts, settings.n_threads, anchors=anchors)
     return m_step(statistics, parameters, anchors, settings.reg_covar)
-
-
-def _check_finite(bound: float) -> None:
-    if not np.isfinite(bound):
-        raise ValueError(
-            f"the lower bound is {bound}: means, covariances or n_virtual are too extreme for double precision. "
-            "Rescale the observations to unit variance and learn the HMMs again."
-        )
 
 
 def _fell(bounds: list[float], reg_covar: float) -> bool:

@@ -297,13 +297,13 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         lock = threading.Lock()
 
         def restart(r: int) -> Run:
-            start, start_weights = self._start(names[r], base, weights, seeds[r], settings.n_threads)
-
             def report(iteration: int, bound: float, converged: bool) -> None:
                 with lock:
                     self._tell(Progress(r, names[r], iteration, bound, converged))
 
-            return run(base, start, start_weights, settings, report)
+            with np.errstate(over="ignore", invalid="ignore"):  # the bound is checked
+                start, start_weights = self._start(names[r], base, weights, seeds[r], settings.n_threads)
+                return run(base, start, start_weights, settings, report)
 
         self._names = names
         if side_by_side == 1:

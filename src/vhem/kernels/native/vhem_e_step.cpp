@@ -9,8 +9,8 @@
 #include <nanobind/ndarray.h>
 
 #include <chrono>
+#include <exception>
 #include <memory>
-#include <stdexcept>
 
 #include "emissions.hpp"
 #include "pairs.hpp"
@@ -303,7 +303,6 @@ class Block {
         for (int l = 0; l < n; ++l) {
             const Pack& pack = lost >> l & 1 ? careful_ : pack_;
             logits[l] = logit(pairs[l], pack.J[l]);
-            if (!std::isfinite(logits[l])) throw std::overflow_error("an expected log-likelihood is not finite");
             best_[pairs[l].i] = std::max(best_[pairs[l].i], logits[l]);
         }
         totals.evaluated += n;
@@ -465,7 +464,7 @@ Totals run_pass(const Pass& pass, int n_threads) {
     const long n_chunks = std::min({n_blocks, kChunks, room});
     std::vector<Totals> chunks(static_cast<size_t>(n_chunks), Totals(job, pass.J ? 0 : pass.size()));
     std::vector<std::unique_ptr<Block>> workers(static_cast<size_t>(std::max(n_threads, 1)));
-    std::atomic<bool> failed{false};
+    std::vector<std::exception_ptr> failures(static_cast<size_t>(n_chunks));
     parallel_for(n_chunks, n_threads, [&](long chunk, int thread) {
         FlushDenormals flush;
         try {
@@ -473,10 +472,11 @@ Totals run_pass(const Pass& pass, int n_threads) {
             for (long b = chunk * n_blocks / n_chunks; b < (chunk + 1) * n_blocks / n_chunks; ++b)
                 workers[thread]->run(b * size, std::min(job.base.K, (b + 1) * size), chunks[chunk]);
         } catch (...) {
-            failed = true;
+            failures[chunk] = std::current_exception();
         }
     });
-    if (failed) throw std::runtime_error("not finite");
+    for (const auto& failure : failures)
+        if (failure) std::rethrow_exception(failure);
     for (size_t c = 1; c < chunks.size(); ++c) chunks[0].add(chunks[c]);
     return std::move(chunks[0]);
 }
