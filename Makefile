@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
 
@@ -19,12 +20,17 @@ $(BIN)/python:
 
 # Installed in place, so that edits of Python code need no new build. The build tools go into the environment too: the
 # compiled part is then rebuilt only where its sources changed.
-$(STAMP): $(BIN)/python $(NATIVE)
+$(PACKAGE): $(BIN)/python $(NATIVE)
 	$(BIN)/python -m pip install --quiet scikit-build-core nanobind cmake ninja
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
+	@touch $@
+
+# What tests, linters and benchmarks need beyond that.
+$(STAMP): $(PACKAGE)
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
 	@touch $@
 
-demo: $(STAMP)
+demo: $(PACKAGE)
 	@$(BIN)/python -m vhem.demo
 
 test: $(STAMP)
