@@ -1,6 +1,8 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem.learning.expectation import divergence, expected_log_likelihood
+from vhem.learning.hierarchy import HierarchicalVHEM
+from vhem.learning.selection import choose_n_clusters
 from vhem.learning.vhem import VHEM
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
@@ -12,7 +14,9 @@ __all__ = [
     "H3M",
     "HMM",
     "VHEM",
+    "HierarchicalVHEM",
     "Sequences",
+    "choose_n_clusters",
     "divergence",
     "expected_log_likelihood",
     "show_versions",

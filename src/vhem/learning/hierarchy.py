@@ -1,0 +1,150 @@
+"""Hierarchies of HMMs: VHEM on the inputs, then on the centres, up to the top."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from vhem.kernels.parameters import IntArray
+from vhem.learning.checks import check_choice, check_h3m, check_integer
+from vhem.learning.tree import SearchResult, Tree
+from vhem.learning.vhem import VHEM
+from vhem.models import H3M, HMM
+from vhem.randomness import generator
+from vhem.sequences import SequencesLike
+
+
+class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Cluster HMMs level by level: fewer and fewer centres, each summarising those below it.
+
+    Parameters
+    ----------
+    levels : sequence of int
+        Numbers of clusters, from the level above the inputs to the top; strictly decreasing.
+    variant : {"centres", "inputs"}
+        "centres", the paper's: each level clusters the centres of the level below, which carry their weights. "inputs":
+        each level is started in the same way and then fitted to all inputs again; its clusters need not be unions of
+        clusters below. Comparing the two shows how much a level's centres retain of the inputs.
+    n_states, n_mix, covariance_type, tau, n_virtual, init, n_init, max_iter, tol, reg_covar, weight_form, verbose,
+    n_jobs
+        Of each level's :class:`VHEM`.
+    random_state : int, numpy Generator, RandomState or None
+        Seed; each level draws its own from it.
+
+    Attributes
+    ----------
+    levels_ : list of H3M
+        The centres of each level.
+    labels_ : list of ndarray
+        The cluster of each input, one array per level. In the variant "centres" they are compositions of `parents_`.
+    parents_ : list of ndarray
+        `parents_[0]` is the first level's cluster of each input, `parents_[l]` the cluster in level l + 1 of each
+        centre of level l.
+    fits_ : list of VHEM
+        The fitted estimators, one per level.
+    tree_ : Tree
+        The hierarchy, to walk, cut, export and search.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> from vhem.datasets import simulated_study
+    >>> study = simulated_study()
+    >>> fit = vhem.HierarchicalVHEM(levels=(6, 3), random_state=0).fit(study.hmms)
+    >>> fit.tree_
+    Tree(40 → 6 → 3)
+    >>> len(set(fit.labels_[1]))
+    3
+    """
+
+    levels_: list[H3M]
+    labels_: list[IntArray]
+    parents_: list[IntArray]
+    fits_: list[VHEM]
+    tree_: Tree
+
+    def __init__(
+        self,
+        levels: tuple[int, ...] = (8, 4, 2),
+        variant: str = "centres",
+        n_states: int | None = None,
+        n_mix: int | None = None,
+        covariance_type: str | None = None,
+        tau: int = 10,
+        n_virtual: float = 100.0,
+        init: str = "auto",
+        n_init: int = 4,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        reg_covar: float = 0.0,
+        weight_form: str = "models",
+        verbose: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.levels = levels
+        self.variant = variant
+        self.n_states = n_states
+        self.n_mix = n_mix
+        self.covariance_type = covariance_type
+        self.tau = tau
+        self.n_virtual = n_virtual
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.weight_form = weight_form
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
+        """Build the hierarchy over the HMMs of `X`; `y` is ignored."""
+        del y
+        inputs = check_h3m("X", X)
+        sizes = self._check_levels()
+        rng = generator(self.random_state)
+        self.levels_, self.labels_, self.parents_, self.fits_ = [], [], [], []
+        below, labels = inputs, np.arange(len(inputs))
+        for size in sizes:
+            fit = self._vhem(size, random_state=rng).fit(below)
+            parents = fit.labels_
+            if self.variant == "inputs" and below is not inputs:
+                fit = self._vhem(size, init=fit.centers_).fit(inputs)
+                parents = fit.predict(below)
+            nested = parents[labels] if self.variant == "centres" else fit.labels_
+            self.fits_.append(fit)
+            self.levels_.append(fit.centers_)
+            self.parents_.append(parents)
+            self.labels_.append(nested)
+            below, labels = fit.centers_, nested
+        self.tree_ = Tree(inputs, self.levels_, self.parents_, self.tau)
+        return self
+
+    def search(
+        self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 2, n_jobs: int | None = None
+    ) -> SearchResult:
+        """Find the inputs that suit sequences or HMMs best by descending the tree; see :meth:`Tree.search`."""
+        check_is_fitted(self)
+        return self.tree_.search(query, k, beam_width, n_jobs)
+
+    def _check_levels(self) -> list[int]:
+        check_choice("variant", self.variant, ("centres", "inputs"))
+        try:
+            sizes = [check_integer("levels", size, 1) for size in self.levels]
+        except TypeError:
+            raise ValueError(
+                f"levels must be a sequence of integers, such as (8, 4, 2), got {self.levels!r}."
+            ) from None
+        if not sizes or any(a <= b for a, b in pairwise(sizes)):
+            raise ValueError(f"levels must name at least one level and strictly decrease, got {self.levels!r}.")
+        return sizes
+
+    def _vhem(self, n_clusters: int, **changes: Any) -> VHEM:
+        shared = {name: value for name, value in self.get_params().items() if name not in ("levels", "variant")}
+        return VHEM(n_clusters, **{**shared, **changes})
