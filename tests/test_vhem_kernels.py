@@ -309,7 +309,7 @@ def test_what_nothing_visits_stays_as_it_was(engine):
     dead = HMM([1.0, 0.0], [[1.0, 0.0], [0.5, 0.5]], 2.0 * rng.normal(size=(2, 2)), np.ones((2, 2)))
     reduced = H3M([dead, base[0]], weights=[1.0, 0.0])
     update = m_step(statistics(base, reduced, 6, Shortcuts()), reduced.parameters)
-    assert (update.n_empty_clusters, update.n_unvisited_states) == (1, 1)
+    assert update.n_unvisited_states == 1
     np.testing.assert_array_equal(update.weights, [1.0, 0.0])
     np.testing.assert_array_equal(update.parameters.means[0, 1], reduced.means[0, 1])
     np.testing.assert_array_equal(update.parameters.transmat[0, 1], [0.5, 0.5])

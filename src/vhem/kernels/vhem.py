@@ -115,7 +115,6 @@ class Update(NamedTuple):
 
     parameters: Parameters
     weights: FloatArray
-    n_empty_clusters: int
     n_unvisited_states: int
     shift: float  #: largest squared move of a mean in units of the new variance: how far the anchors were off
 
@@ -157,7 +156,6 @@ def m_step(
     return Update(
         parameters,
         mass / mass.sum(),
-        int(empty.sum()),
         int(unvisited.sum()),
         float(np.max(np.where(estimated[..., None], shift, 0.0))),
     )

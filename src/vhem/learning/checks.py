@@ -43,10 +43,27 @@ def check_h3m(name: str, value: Any) -> H3M:
         return H3M([value])
     if isinstance(value, (list, tuple)) and value and all(isinstance(hmm, HMM) for hmm in value):
         return H3M(list(value))
-    raise TypeError(
-        f"{name} must be an H3M, an HMM or a list of HMMs, got {type(value).__name__}. "
-        "Sequences have to be turned into HMMs first, one for each."
-    )
+    raise TypeError(f"{name} must be an H3M, an HMM or a list of HMMs, got {_described(value)}.")
+
+
+def _described(value: Any) -> str:
+    if not isinstance(value, (list, tuple)):
+        kind = type(value).__name__
+    elif not value:
+        return f"an empty {type(value).__name__}"
+    else:
+        value = next(item for item in value if not isinstance(item, HMM))
+        kind = f"a {type(value).__name__} in a list"
+    if hasattr(value, "transmat_"):
+        return f"{kind}: make a vhem.HMM of its startprob_, transmat_, means_ and covars_"
+    return f"{kind}: learn an HMM from each sequence, or group of them, first; `centers_.predict` labels sequences"
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """Return `value`, which must be True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
 
 
 def check_in_range(name: str, value: FloatArray | float) -> None:

@@ -45,7 +45,7 @@ def expected_log_likelihood(
     """
     base_h3m, reduced_h3m = check_h3m("base", base), check_h3m("reduced", reduced)
     tau = check_integer("tau", tau, 1)
-    check_dimensions(base_h3m, reduced_h3m)
+    check_dimensions("base", base_h3m, "reduced", reduced_h3m)
     base_parameters = match_covariances(base_h3m.parameters, reduced_h3m.covariance_type)
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked
         J = kernels.expected_log_likelihood(base_parameters, reduced_h3m.parameters, tau, n_threads=n_threads(n_jobs))
@@ -86,12 +86,12 @@ def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None 
     return to_self[:, None] - expected_log_likelihood(first, b, tau, n_jobs=n_jobs)
 
 
-def check_dimensions(base: H3M, reduced: H3M) -> None:
+def check_dimensions(name: str, h3m: H3M, other_name: str, other: H3M) -> None:
     """Refuse models of observations with different numbers of dimensions."""
-    d_base, d_reduced = base.means.shape[-1], reduced.means.shape[-1]
-    if d_base != d_reduced:
+    if h3m.n_dims != other.n_dims:
         raise ValueError(
-            f"the HMMs differ in dimension: {d_base} and {d_reduced}. Compare models of the same kind of observation."
+            f"{name} has HMMs of {h3m.n_dims} dimensions, {other_name} of {other.n_dims}: "
+            "both must model the same kind of observation."
         )
 
 

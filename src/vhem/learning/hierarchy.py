@@ -77,7 +77,7 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tau: int = 10,
         n_virtual: float = 100.0,
         init: str = "auto",
-        n_init: int = 4,
+        n_init: int | None = None,
         max_iter: int = 100,
         tol: float = 1e-5,
         reg_covar: float = 0.0,

@@ -30,8 +30,7 @@ class Run(NamedTuple):
     weights: FloatArray
     bounds: list[float]  #: one per E-step, the initial model's first
     converged: bool
-    n_empty_clusters: int  #: of the last model
-    n_unvisited_states: int
+    n_unvisited_states: int  #: of the last model
     n_falls: int  #: iterations in which regularisation lowered the bound
 
 
@@ -48,7 +47,7 @@ def run(
     """Iterate from `start`; `report` is told iteration, bound and whether it has converged."""
     virtual_frames = float(base.counts.sum()) * base.tau
     parameters, bounds, n_falls, converged = start, [], 0, False
-    update = Update(start, weights, int((weights == 0).sum()), 0, 0.0)
+    update = Update(start, weights, 0, 0.0)
     for iteration in range(settings.max_iter + 1):
         statistics = e_step(base, parameters, weights, settings.shortcuts, settings.n_threads)
         check_in_range("the lower bound", statistics.bound)
@@ -63,7 +62,7 @@ def run(
         if update.shift > _FAR_SHIFT:
             update = _update_about_new_means(base, parameters, weights, update.parameters.means, settings)
         parameters, weights = update.parameters, update.weights
-    return Run(parameters, weights, bounds, converged, update.n_empty_clusters, update.n_unvisited_states, n_falls)
+    return Run(parameters, weights, bounds, converged, update.n_unvisited_states, n_falls)
 
 
 def _update_about_new_means(

@@ -17,12 +17,16 @@ from sklearn.utils.validation import check_is_fitted
 from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
 from vhem.kernels.vhem import BaseModels, Shortcuts, e_step, expected_visits
-from vhem.learning.checks import check_choice, check_h3m, check_integer, check_real
+from vhem.learning.checks import check_choice, check_flag, check_h3m, check_integer, check_real
 from vhem.learning.expectation import check_dimensions, expected_log_likelihood, match_covariances
 from vhem.learning.initialisation import STARTS, Shape
 from vhem.learning.iteration import Run, Settings, run
 from vhem.models import H3M, HMM
 from vhem.randomness import generator
+
+_RESTARTS, _RESTARTS_OF_MANY = 12, 4  # by default: small problems cost nothing, and bounds differ between starts
+_MANY_PAIRS = 50_000  # inputs times clusters
+_EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
 class Progress(NamedTuple):
@@ -62,19 +66,22 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     covariance_type : {"diag", "full"}, optional
         Of the centres. None: that of the inputs.
     tau : int
-        Length of the imagined sequences. Longer ones give transitions more weight against starting states, and set
-        models further apart.
+        Length of the imagined sequences. The longer, the more the order of events counts beside where they happen,
+        and the further apart models are. For short sequences, such as a trial's fixations, take about their length;
+        for long ones a stretch in which the typical course of events is seen, often 20 to 100. The cost hardly grows
+        with it.
     n_virtual : float
-        Imagined sequences per input, on average; an input of weight ω_i has N_i = n_virtual · K · ω_i of them. The
-        more, the harder the assignments: it acts as an inverse temperature.
-    init : {"auto", "kmeans++", "emissions", "base"} or H3M
+        Imagined sequences per input, on average; an input of weight ω_i has N_i = n_virtual · K · ω_i of them. It
+        acts as an inverse temperature: at the default nearly all assignments are hard, whether or not the clusters
+        are clear. Values near or below 1 leave doubtful inputs in doubt.
+    init : {"auto", "kmeans++", "emissions", "base"}, H3M or list of HMM
         Where to start. "base": distinct inputs drawn at random. "kmeans++": inputs far from one another. "emissions":
         groups around such inputs, their states made from the pooled emissions of the group. "auto": the restarts take
-        these in turn, and the best bound wins. An H3M is taken as it is, and the order of its clusters and states is
-        kept; `n_states`, `n_mix` and `covariance_type` then follow it.
-    n_init : int
-        Restarts; the one with the highest bound is kept. An H3M as `init` is started from once. The default
-        of 4 lets "auto" try every kind.
+        these in turn, and the best bound wins. An H3M is taken as it is, once, and the order of its clusters and
+        states is kept; `n_states`, `n_mix`, `covariance_type` and `n_init` then have no effect.
+    n_init : int, optional
+        Restarts; the one with the highest bound is kept. None: 12, or 4 where inputs times clusters exceed 50,000.
+        Look at `restarts_`: where the best bounds differ much, more restarts may find better clusters.
     max_iter : int
         Largest number of iterations.
     tol : float
@@ -91,7 +98,8 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Whether the compiled engine may leave out what provably does not show in the result (pairs of models far
         apart, steps of long recursions that have become stationary). Off: for checking.
     callback : callable, optional
-        Called with a :class:`Progress` after every E-step, never by two threads at once.
+        Called after every E-step with a `Progress` (fields restart, init, iteration, lower_bound, converged), never
+        by two threads at once. To stop a fit, raise an exception in it.
     verbose : bool
         Print a line per iteration.
     random_state : int, numpy Generator, RandomState or None
@@ -164,7 +172,7 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         tau: int = 10,
         n_virtual: float = 100.0,
         init: str | H3M = "auto",
-        n_init: int = 4,
+        n_init: int | None = None,
         max_iter: int = 100,
         tol: float = 1e-5,
         reg_covar: float = 0.0,
@@ -211,15 +219,20 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         del y
         self._check_parameters()
         h3m = check_h3m("X", X)
-        if isinstance(self.init, H3M):
-            check_dimensions(h3m, self.init)
+        start = self._given_start()
+        if start is not None:
+            check_dimensions("X", h3m, "init", start)
         used = np.flatnonzero(h3m.weights > 0)
-        base = self._base_models(h3m, used)
-        runs = self._run_all(base, h3m.weights[used] / h3m.weights[used].sum())
-        best = max(runs, key=lambda r: r.bounds[-1])
-        self._keep(best, runs, h3m)
+        base = self._base_models(h3m, used, start)
+        names = self._start_names(base, start)
+        runs = self._run_all(base, h3m.weights[used] / h3m.weights[used].sum(), names, start)
+        best = int(np.argmax([r.bounds[-1] for r in runs]))
+        if self.verbose:
+            print(f"VHEM keeps restart {best + 1} ({names[best]}) with bound {runs[best].bounds[-1]:.6f}")
+        self.restarts_ = [Restart(n, np.array(r.bounds), r.converged) for n, r in zip(names, runs, strict=True)]
+        self._keep(runs[best], ordered=start is None)
         self._assign(base, h3m, used)
-        self._warn(best)
+        self._warn(runs[best], len(used))
         return self
 
     def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
@@ -250,25 +263,31 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         check_integer("n_clusters", self.n_clusters, 1)
-        for name in ("n_states", "n_mix"):
+        for name in ("n_states", "n_mix", "n_init"):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), 1)
         if self.covariance_type is not None:
             check_choice("covariance_type", self.covariance_type, ("diag", "full"))
         check_integer("tau", self.tau, 1)
         check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
-        check_integer("n_init", self.n_init, 1)
         check_integer("max_iter", self.max_iter, 0)
         check_real("tol", self.tol, 0.0)
         check_real("reg_covar", self.reg_covar, 0.0)
         check_choice("weight_form", self.weight_form, ("models", "virtual"))
-        if isinstance(self.init, H3M):
-            if len(self.init) != self.n_clusters:
-                raise ValueError(
-                    f"init has {len(self.init)} HMMs but n_clusters is {self.n_clusters}: make them agree."
-                )
-        else:
+        check_flag("shortcuts", self.shortcuts)
+        check_flag("verbose", self.verbose)
+        if self.callback is not None and not callable(self.callback):
+            raise ValueError(f"callback must be a function that takes a Progress, or None, got {self.callback!r}.")
+
+    def _given_start(self) -> H3M | None:
+        """Return the H3M to start from, if `init` is no name."""
+        if isinstance(self.init, str):
             check_choice("init", self.init, ("auto", *STARTS))
+            return None
+        start = check_h3m("init, where it is not one of 'auto', 'kmeans++', 'emissions' and 'base',", self.init)
+        if len(start) != self.n_clusters:
+            raise ValueError(f"init has {len(start)} HMMs but n_clusters is {self.n_clusters}: make them agree.")
+        return start
 
     def _counts(self, h3m: H3M) -> FloatArray:
         """N_i; an input of weight zero counts as an average one wherever it is only looked at."""
@@ -278,17 +297,16 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _scales(self, counts: FloatArray) -> FloatArray:
         return counts if self.weight_form == "virtual" else np.ones_like(counts)
 
-    def _base_models(self, h3m: H3M, used: IntArray) -> BaseModels:
-        wanted = self.init.covariance_type if isinstance(self.init, H3M) else self.covariance_type
+    def _base_models(self, h3m: H3M, used: IntArray, start: H3M | None) -> BaseModels:
+        wanted = start.covariance_type if start is not None else self.covariance_type
         parameters = match_covariances(h3m.parameters, wanted or h3m.covariance_type)
         if len(used) < len(h3m):
             parameters = parameters.take(used)
         counts = self._counts(h3m)[used]
         return BaseModels(parameters, expected_visits(parameters, self.tau), counts, self._scales(counts), self.tau)
 
-    def _run_all(self, base: BaseModels, weights: FloatArray) -> list[Run]:
+    def _run_all(self, base: BaseModels, weights: FloatArray, names: list[str], given: H3M | None) -> list[Run]:
         """Make all restarts, side by side as far as there are threads; each has a seed of its own."""
-        names = self._start_names()
         threads = n_threads(self.n_jobs)
         side_by_side = min(threads, len(names))
         seeds = generator(self.random_state).spawn(len(names))
@@ -302,31 +320,29 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
                     self._tell(Progress(r, names[r], iteration, bound, converged))
 
             with np.errstate(over="ignore", invalid="ignore"):  # the bound is checked
-                start, start_weights = self._start(names[r], base, weights, seeds[r], settings.n_threads)
-                return run(base, start, start_weights, settings, report)
+                if given is not None:
+                    return run(base, given.parameters, given.weights, settings, report)
+                start = STARTS[names[r]](base, weights, self._shape(base), seeds[r], settings.n_threads)
+                uniform = np.full(self.n_clusters, 1 / self.n_clusters)
+                return run(base, start, uniform, settings, report)
 
-        self._names = names
         if side_by_side == 1:
             return [restart(r) for r in range(len(names))]
         with ThreadPoolExecutor(side_by_side) as pool:
             return list(pool.map(restart, range(len(names))))
 
-    def _start_names(self) -> list[str]:
-        if isinstance(self.init, H3M):
+    def _start_names(self, base: BaseModels, given: H3M | None) -> list[str]:
+        if given is not None:
             return ["H3M"]
-        kinds = list(STARTS) if self.init == "auto" else [self.init]
-        return [kinds[r % len(kinds)] for r in range(self.n_init)]
+        small = len(base.counts) * self.n_clusters <= _MANY_PAIRS
+        n_init = self.n_init or (_RESTARTS if small else _RESTARTS_OF_MANY)
+        kinds = list(STARTS) if self.init == "auto" else [str(self.init)]
+        return [kinds[r % len(kinds)] for r in range(n_init)]
 
-    def _start(
-        self, name: str, base: BaseModels, weights: FloatArray, seed: np.random.Generator, threads: int
-    ) -> tuple[Parameters, FloatArray]:
-        if isinstance(self.init, H3M):
-            return self.init.parameters, self.init.weights
+    def _shape(self, base: BaseModels) -> Shape:
         n_states = self.n_states or int(np.ceil(np.median(base.parameters.n_states)))
         n_mix = self.n_mix or base.parameters.mix_weights.shape[2]
-        shape = Shape(self.n_clusters, n_states, n_mix)
-        uniform = np.full(self.n_clusters, 1 / self.n_clusters)
-        return STARTS[name](base, weights, shape, seed, threads), uniform
+        return Shape(self.n_clusters, n_states, n_mix)
 
     def _tell(self, progress: Progress) -> None:
         if self.verbose:
@@ -338,24 +354,16 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if self.callback is not None:
             self.callback(progress)
 
-    def _keep(self, best: Run, runs: list[Run], h3m: H3M) -> None:
-        parameters, weights = best.parameters, best.weights
-        if not isinstance(self.init, H3M):
-            parameters, weights = canonical_order(parameters, weights)
-        p = parameters
+    def _keep(self, best: Run, ordered: bool) -> None:
+        p, weights = canonical_order(best.parameters, best.weights) if ordered else (best.parameters, best.weights)
         self.centers_ = H3M.from_arrays(
             p.startprob, p.transmat, p.means, p.covars, p.mix_weights, weights=weights, n_states=p.n_states
         )
         self.lower_bounds_ = np.array(best.bounds)
         self.n_iter_ = len(best.bounds) - 1
         self.converged_ = best.converged
-        self.restarts_ = [
-            Restart(name, np.array(r.bounds), r.converged) for name, r in zip(self._names, runs, strict=True)
-        ]
-        self.n_empty_clusters_ = best.n_empty_clusters
         self.n_unvisited_states_ = best.n_unvisited_states
-        self.n_features_in_ = h3m.means.shape[-1]
-        del self._names
+        self.n_features_in_ = self.centers_.n_dims
 
     def _assign(self, base: BaseModels, h3m: H3M, used: IntArray) -> None:
         """One more E-step, so that responsibilities, labels and bound are those of the centres as they came out."""
@@ -373,8 +381,9 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.responsibilities_ = z
         self.labels_ = z.argmax(1)
         self.lower_bound_ = statistics.bound
+        self.n_empty_clusters_ = int((z[used].sum(0) < _EMPTY).sum())
 
-    def _warn(self, best: Run) -> None:
+    def _warn(self, best: Run, n_used: int) -> None:
         if not best.converged and self.tol > 0:
             warnings.warn(
                 f"VHEM stopped after max_iter={self.max_iter} iterations before the bound had settled to "
@@ -382,10 +391,10 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        if best.n_empty_clusters:
+        if self.n_empty_clusters_ or self.n_clusters > n_used:
             warnings.warn(
-                f"{best.n_empty_clusters} of {self.n_clusters} clusters are empty: their weight is zero and their "
-                "centres say nothing. Ask for fewer clusters, or raise n_init.",
+                f"{self.n_empty_clusters_} of {self.n_clusters} clusters are empty, for {n_used} inputs: no input "
+                "belongs to them, and their centres say nothing. Ask for fewer clusters, or raise n_init.",
                 RuntimeWarning,
                 stacklevel=3,
             )

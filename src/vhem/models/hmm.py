@@ -279,6 +279,8 @@ class HMM(Immutable):
 
 def checked_sequences(sequences: SequencesLike, n_dims: int) -> Sequences:
     """Return `sequences` as a Sequences of `n_dims` dimensions."""
+    if isinstance(sequences, HMM) or (isinstance(sequences, list) and any(isinstance(s, HMM) for s in sequences)):
+        raise TypeError("these are HMMs, not sequences; compare HMMs by expected_log_likelihood or VHEM.predict.")
     checked = as_sequences(sequences)
     if checked.n_dims != n_dims:
         raise ValueError(

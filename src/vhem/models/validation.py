@@ -173,9 +173,18 @@ def _probabilities(rows: FloatArray, used: BoolArray, columns: BoolArray, name: 
     off = np.where(used, np.abs(sums - 1), 0.0)
     if off.max() > SUM_TOLERANCE:
         k, r = (int(i) for i in np.unravel_index(np.argmax(off > SUM_TOLERANCE), off.shape))
-        cure = "a state that only pads is declared by n_states" if sums[k, r] == 0 else "divide it by its sum"
+        cure = _cure_of_sum(name, float(sums[k, r]))
         raise ValueError(f"{_row(names, name, k, r)}: {name} sums to {sums[k, r]:.12g} instead of 1; {cure}.")
     return rows / np.where(off > ROUNDING, sums, 1.0)[..., None]
+
+
+def _cure_of_sum(name: str, total: float) -> str:
+    if total == 0:
+        return "a state that was never left may stay where it is (1 on the diagonal); padding is declared by n_states"
+    if abs(total - 1) < 1e-3:
+        return "divide it by its sum"
+    rows = "row r holds the probabilities to go from state r to each state; " if name == "transmat" else ""
+    return f"{rows}if it holds counts, divide it by its sum"
 
 
 def _row(names: Names, argument: str, k: int, row: int) -> str:
@@ -203,7 +212,7 @@ def _checked_variances(covars: FloatArray, names: Names) -> FloatArray:
         j = int(covars[k, s, m].argmin())
         raise ValueError(
             f"{names.place(k, s, m)}: the variance of dimension {j} is {covars[k, s, m, j]}. Variances must "
-            "be positive; add a small constant to them, or drop a dimension that never varies."
+            "be positive (at least 2.2e-308); give variances, not logarithms, and a floor where data never vary."
         )
     return covars
 
