@@ -53,7 +53,10 @@ def test_means_decide_what_covars_mean():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"startprob": [0.5, 0.6]}, "the HMM: startprob sums to 1.1 instead of 1; if it holds counts, divide it by its sum"),
+        (
+            {"startprob": [0.5, 0.6]},
+            "the HMM: startprob sums to 1.1 instead of 1; if it holds counts, divide it by its sum",
+        ),
         ({"startprob": [1.5, -0.5]}, "the HMM: startprob has -0.5 at 1; probabilities are not negative"),
         ({"startprob": [1.0]}, r"startprob has shape \(1,\), but means asks for \(2,\)"),
         ({"transmat": [[0.9, 0.1], [0.5, 0.4]]}, "the HMM, state 1: transmat sums to 0.9"),

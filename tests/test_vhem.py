@@ -246,6 +246,17 @@ def test_inputs_of_weight_zero_take_no_part_but_are_labelled():
     np.testing.assert_allclose(beside.responsibilities_.sum(1), 1.0)
 
 
+@pytest.mark.filterwarnings("ignore:.*clusters are empty:RuntimeWarning")
+def test_inputs_of_next_to_no_weight_do_no_harm():
+    h3m, labels = clustered(K=12)
+    weights = np.r_[np.full(9, 1 / 9), [1e-318, 1e-200, 1e-30]]
+    for form in ("models", "virtual"):
+        far = H3M([*h3m[:3], HMM([1.0], [[1.0]], [[90.0, 90.0]], [[1.0, 1.0]])])
+        fit = VHEM(4, init=far, weight_form=form, max_iter=30, tol=1e-9).fit(h3m.with_weights(weights / weights.sum()))
+        assert adjusted_rand_score(labels[:9], fit.labels_[:9]) == 1.0
+        assert np.isfinite(fit.responsibilities_).all()
+
+
 def test_weights_of_the_second_form_follow_the_inputs_weights():
     h3m, labels = clustered(K=12, n_clusters=2)
     weights = np.where(labels == 0, 3.0, 1.0)

@@ -11,6 +11,8 @@ from vhem.kernels.vhem import BaseModels, Shortcuts, e_step
 from vhem.learning.checks import check_in_range
 from vhem.learning.iteration import Settings, run
 
+_NO_WEIGHT = 1e-12  # of the heaviest: what is lighter changes nothing
+
 
 class Gaussians(NamedTuple):
     """A Gaussian mixture: weights (n,), means (n, d), covars (n, d) or (n, d, d)."""
@@ -24,7 +26,7 @@ def reduce_gaussians(
     gaussians: Gaussians, n_components: int, rng: np.random.Generator, n_virtual: float = 20.0, max_iter: int = 50
 ) -> tuple[Gaussians, IntArray]:
     """Return a mixture of at most `n_components` that stands for `gaussians`, and the component each went to."""
-    kept = gaussians.weights > 0
+    kept = gaussians.weights > _NO_WEIGHT * gaussians.weights.max()
     counts = n_virtual * kept.sum() * gaussians.weights[kept] / gaussians.weights.sum()
     parameters = _one_state(Gaussians(*(array[kept] for array in gaussians)))
     base = BaseModels(parameters, np.ones((len(counts), 1)), counts, counts, tau=1)

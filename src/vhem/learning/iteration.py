@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from vhem.kernels.parameters import FloatArray, Parameters
 from vhem.kernels.vhem import BaseModels, Shortcuts, Update, e_step, m_step
 from vhem.learning.checks import check_in_range
@@ -46,14 +48,15 @@ def run(
 ) -> Run:
     """Iterate from `start`; `report` is told iteration, bound and whether it has converged."""
     virtual_frames = float(base.counts.sum()) * base.tau
-    parameters, bounds, n_falls, converged = start, [], 0, False
+    parameters, bounds, n_falls, converged, dropped = start, [], 0, False, False
     update = Update(start, weights, 0, 0.0)
     for iteration in range(settings.max_iter + 1):
         statistics = e_step(base, parameters, weights, settings.shortcuts, settings.n_threads)
         check_in_range("the lower bound", statistics.bound)
         bounds.append(statistics.bound)
-        if iteration:
+        if iteration and not dropped:
             n_falls += _fell(bounds, settings.reg_covar)
+        if iteration:
             converged = abs(bounds[-1] - bounds[-2]) < settings.tol * virtual_frames
         report(iteration, bounds[-1], converged)
         if converged or iteration == settings.max_iter:
@@ -61,6 +64,8 @@ def run(
         update = m_step(statistics, parameters, reg_covar=settings.reg_covar)
         if update.shift > _FAR_SHIFT:
             update = _update_about_new_means(base, parameters, weights, update.parameters.means, settings)
+        # A weight too small for double precision becomes zero. That may cost inputs of next to no weight their share.
+        dropped = bool(np.any((update.weights == 0) & (weights > 0)))
         parameters, weights = update.parameters, update.weights
     return Run(parameters, weights, bounds, converged, update.n_unvisited_states, n_falls)
 
