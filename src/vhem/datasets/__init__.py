@@ -1,5 +1,6 @@
 """Data to try the library on."""
 
+from vhem.datasets.motion import MotionData, load_cmu_motion
 from vhem.datasets.simulated import SimulatedStudy, simulated_study
 
-__all__ = ["SimulatedStudy", "simulated_study"]
+__all__ = ["MotionData", "SimulatedStudy", "load_cmu_motion", "simulated_study"]
