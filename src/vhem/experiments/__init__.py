@@ -1,0 +1,1 @@
+"""The studies of the paper, each one command: `vhem experiment NAME`."""
