@@ -11,6 +11,7 @@ from vhem.kernels.engine import engine
 from vhem.kernels.parameters import FloatArray, Parameters, Statistics
 
 _SMALLEST_MASS = 1e-250  # of a cluster: below this its sums have no digits left, and it counts as empty
+_SMALLEST_SHARE = 1e-15  # of a cluster's mass: a state or Gaussian with less is left as it is (see m_step)
 _SELF_BLOCK = 32  # models at a time against themselves: emissions are computed for all pairs of a block
 _THREAD_WORK = 2e6  # multiplications below which starting a thread costs more than it saves
 
@@ -18,7 +19,7 @@ _THREAD_WORK = 2e6  # multiplications below which starting a thread costs more t
 class Shortcuts(NamedTuple):
     """What the compiled engine may leave out; results stay those of the full equations."""
 
-    prune: bool = True  #: pairs whose responsibility is provably below 1e-19, and their statistics
+    prune: bool = True  #: pairs whose responsibility is provably below 1e-27, and their statistics
     early_stop: bool = True  #: steps of a long recursion that has become stationary
 
     @staticmethod
@@ -125,13 +126,17 @@ def m_step(
     """Return the model that maximises the bound for these statistics.
 
     Where a sum is zero (an empty cluster, a state never visited, no transitions because τ = 1), there is nothing to
-    estimate from and the present value stays.
+    estimate from and the present value stays. So do states and Gaussians with less than 1e-15 of their cluster's mass: no
+    result shows them, and they would rest on pairs of models so far apart that the compiled engine skips them.
     """
     anchors = reduced.means if anchors is None else anchors
     empty = statistics.mass < _SMALLEST_MASS
     alive = ~empty[:, None, None]
     count = np.where(alive, statistics.occupancy, 0.0)
-    n = np.where(count > 0, count, 1.0)
+    least = _SMALLEST_SHARE * count.sum((1, 2), keepdims=True)
+    estimated = count > least
+    visited = count.sum(-1, keepdims=True) > least
+    n = np.where(estimated, count, 1.0)
     offset = statistics.first / n[..., None]
     second = statistics.second / n[(...,) + (None,) * (statistics.second.ndim - n.ndim)]
     if reduced.is_diagonal:
@@ -141,18 +146,17 @@ def m_step(
         covars = second - offset[..., :, None] * offset[..., None, :]
         variances = np.diagonal(covars, axis1=-2, axis2=-1)
         shift = offset**2 / np.where(variances > 0, variances, np.inf)
-    estimated = count > 0
     parameters = Parameters(
         _normalised(statistics.start * alive[:, 0], reduced.startprob),
-        _normalised(statistics.trans * alive, reduced.transmat),
-        _normalised(count, reduced.mix_weights),
+        _normalised(np.where(visited, statistics.trans, 0.0), reduced.transmat),
+        _normalised(np.where(visited, count, 0.0), reduced.mix_weights),
         np.where(estimated[..., None], anchors + offset, reduced.means),
         _where_estimated(estimated, _regularised(covars, reg_covar, reduced.is_diagonal), reduced.covars),
         reduced.n_states,
     )
     mass = np.where(empty, 0.0, statistics.mass)
     real = np.arange(reduced.startprob.shape[1]) < reduced.n_states[:, None]
-    unvisited = real & ~empty[:, None] & (count.sum(-1) == 0)
+    unvisited = real & ~empty[:, None] & ~visited[..., 0]
     return Update(
         parameters,
         mass / mass.sum(),

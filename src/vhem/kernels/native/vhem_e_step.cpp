@@ -20,8 +20,8 @@ namespace nb = nanobind;
 
 namespace {
 
-constexpr double kCutoff = 44;         // exp(-44) = 8e-20
-constexpr double kNegligible = 1e-12;  // skipped mass of a cluster, relative to its mass, that no result shows
+constexpr double kCutoff = 64;         // exp(-64) = 2e-28
+constexpr double kNegligible = 1e-24;  // skipped mass relative to a cluster's: 1e-9 of the least share estimated
 constexpr long kBlock = 32;            // base models a block, at most
 constexpr long kBlockBytes = 1 << 20;  // emissions of a block: they should stay in the second-level cache
 constexpr long kChunks = 64;           // independent sums, added up in order: the same for any number of threads
