@@ -1,5 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
+from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.expectation import divergence, expected_log_likelihood
 from vhem.learning.vhem import VHEM
 from vhem.models import H3M, HMM
@@ -12,8 +13,10 @@ __all__ = [
     "H3M",
     "HMM",
     "VHEM",
+    "FitReport",
     "Sequences",
     "divergence",
     "expected_log_likelihood",
+    "fit_hmms",
     "show_versions",
 ]

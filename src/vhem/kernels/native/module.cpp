@@ -8,6 +8,7 @@ namespace nb = nanobind;
 void bind_vhem(nb::module_& m);
 void bind_sequences(nb::module_& m);
 void bind_baum_welch(nb::module_& m);
+void bind_kmeans(nb::module_& m);
 
 namespace {
 
@@ -32,4 +33,5 @@ NB_MODULE(VHEM_MODULE, m) {
     bind_vhem(m);
     bind_sequences(m);
     bind_baum_welch(m);
+    bind_kmeans(m);
 }
