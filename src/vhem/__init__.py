@@ -1,5 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
+from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.expectation import divergence, expected_log_likelihood
 from vhem.learning.hierarchy import HierarchicalVHEM
 from vhem.learning.selection import choose_n_clusters
@@ -15,9 +16,11 @@ __all__ = [
     "HMM",
     "VHEM",
     "HierarchicalVHEM",
+    "FitReport",
     "Sequences",
     "choose_n_clusters",
     "divergence",
     "expected_log_likelihood",
+    "fit_hmms",
     "show_versions",
 ]

@@ -7,6 +7,8 @@ namespace nb = nanobind;
 
 void bind_vhem(nb::module_& m);
 void bind_sequences(nb::module_& m);
+void bind_baum_welch(nb::module_& m);
+void bind_kmeans(nb::module_& m);
 
 namespace {
 
@@ -30,4 +32,6 @@ NB_MODULE(VHEM_MODULE, m) {
     m.def("best_instruction_set", &best_instruction_set);
     bind_vhem(m);
     bind_sequences(m);
+    bind_baum_welch(m);
+    bind_kmeans(m);
 }
