@@ -1,7 +1,9 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem.learning.expectation import divergence, expected_log_likelihood
+from vhem.learning.ppk import PPKClustering, ppk
 from vhem.learning.vhem import VHEM
+from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
 from vhem.show_versions import show_versions
@@ -12,8 +14,11 @@ __all__ = [
     "H3M",
     "HMM",
     "VHEM",
+    "PPKClustering",
     "Sequences",
+    "aggregated_wasserstein",
     "divergence",
     "expected_log_likelihood",
+    "ppk",
     "show_versions",
 ]

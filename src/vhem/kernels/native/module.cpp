@@ -7,6 +7,7 @@ namespace nb = nanobind;
 
 void bind_vhem(nb::module_& m);
 void bind_sequences(nb::module_& m);
+void bind_ppk(nb::module_& m);
 
 namespace {
 
@@ -30,4 +31,5 @@ NB_MODULE(VHEM_MODULE, m) {
     m.def("best_instruction_set", &best_instruction_set);
     bind_vhem(m);
     bind_sequences(m);
+    bind_ppk(m);
 }
