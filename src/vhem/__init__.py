@@ -1,19 +1,22 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem.learning.expectation import divergence, expected_log_likelihood
+from vhem.learning.gaussian_mixture import HEMGaussianMixture
 from vhem.learning.ppk import PPKClustering, ppk
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
-from vhem.models import H3M, HMM
+from vhem.models import GMM, H3M, HMM
 from vhem.sequences import Sequences
 from vhem.show_versions import show_versions
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "GMM",
     "H3M",
     "HMM",
     "VHEM",
+    "HEMGaussianMixture",
     "PPKClustering",
     "Sequences",
     "aggregated_wasserstein",
