@@ -1,11 +1,13 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
+from vhem.learning.dtm import DynamicTextureMixture
 from vhem.learning.expectation import divergence, expected_log_likelihood
 from vhem.learning.gaussian_mixture import HEMGaussianMixture
+from vhem.learning.hem_dtm import HEMDynamicTextures
 from vhem.learning.ppk import PPKClustering, ppk
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
-from vhem.models import GMM, H3M, HMM
+from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
 from vhem.sequences import Sequences
 from vhem.show_versions import show_versions
 
@@ -16,7 +18,11 @@ __all__ = [
     "H3M",
     "HMM",
     "VHEM",
+    "DynamicTextureMixture",
+    "HEMDynamicTextures",
     "HEMGaussianMixture",
+    "LinearDynamicalSystem",
+    "MixtureOfLDS",
     "PPKClustering",
     "Sequences",
     "aggregated_wasserstein",
