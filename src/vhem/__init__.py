@@ -1,26 +1,40 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem.learning.baum_welch import FitReport, fit_hmms
+from vhem.learning.dtm import DynamicTextureMixture
 from vhem.learning.expectation import divergence, expected_log_likelihood
+from vhem.learning.gaussian_mixture import HEMGaussianMixture
+from vhem.learning.hem_dtm import HEMDynamicTextures
 from vhem.learning.hierarchy import HierarchicalVHEM
+from vhem.learning.ppk import PPKClustering, ppk
 from vhem.learning.selection import choose_n_clusters
 from vhem.learning.vhem import VHEM
-from vhem.models import H3M, HMM
+from vhem.learning.wasserstein import aggregated_wasserstein
+from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
 from vhem.sequences import Sequences
 from vhem.show_versions import show_versions
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "GMM",
     "H3M",
     "HMM",
     "VHEM",
-    "HierarchicalVHEM",
+    "DynamicTextureMixture",
     "FitReport",
+    "HEMDynamicTextures",
+    "HEMGaussianMixture",
+    "HierarchicalVHEM",
+    "LinearDynamicalSystem",
+    "MixtureOfLDS",
+    "PPKClustering",
     "Sequences",
+    "aggregated_wasserstein",
     "choose_n_clusters",
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",
+    "ppk",
     "show_versions",
 ]

@@ -126,8 +126,8 @@ def m_step(
     """Return the model that maximises the bound for these statistics.
 
     Where a sum is zero (an empty cluster, a state never visited, no transitions because τ = 1), there is nothing to
-    estimate from and the present value stays. So do states and Gaussians with less than 1e-15 of their cluster's mass: no
-    result shows them, and they would rest on pairs of models so far apart that the compiled engine skips them.
+    estimate from and the present value stays. So do states and Gaussians with less than 1e-15 of their cluster's mass:
+    no result shows them, and they would rest on pairs of models so far apart that the compiled engine skips them.
     """
     anchors = reduced.means if anchors is None else anchors
     empty = statistics.mass < _SMALLEST_MASS

@@ -1,0 +1,62 @@
+"""The command `vhem` and its subcommands. Each does its work through the public API."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import vhem
+
+app = typer.Typer(
+    help="Cluster hidden Markov models by the distributions they represent, and sequences through them.",
+    no_args_is_help=True,
+    pretty_exceptions_show_locals=False,
+)
+experiments = typer.Typer(help="Run a study of the paper and write its tables and pictures.", no_args_is_help=True)
+app.add_typer(experiments, name="experiment")
+
+
+def _print_versions(wanted: bool) -> None:
+    if wanted:
+        vhem.show_versions()
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_versions, is_eager=True, help="Print versions and engine.")
+    ] = False,
+) -> None:
+    """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
+    del version
+
+
+@app.command()
+def demo() -> None:
+    """Do the main job end to end on a small simulated study."""
+    from vhem.demo import main as run  # noqa: PLC0415  (commands load only what they need)
+
+    run()
+
+
+@experiments.command()
+def motion(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables and pictures.")] = Path("results"),
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 10,
+    all_trials: Annotated[bool, typer.Option("--all", help="All 136 trials instead of 56.")] = False,
+) -> None:
+    """Cluster human motions hierarchically: the paper's first study.
+
+    Example: vhem experiment motion --seeds 10 -o results
+    """
+    from vhem.experiments.motion import run  # noqa: PLC0415
+
+    try:
+        paths = run(out, seeds, all_trials, progress=typer.echo)
+    except FileNotFoundError as missing:
+        typer.echo(f"vhem: {missing}", err=True)
+        raise typer.Exit(1) from None
+    typer.echo("written: " + ", ".join(str(path) for path in paths))

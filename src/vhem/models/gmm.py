@@ -1,0 +1,141 @@
+"""Gaussian mixtures over single observations."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem.immutable import Immutable
+from vhem.kernels import sequences as kernels
+from vhem.kernels.parameters import FloatArray, IntArray, Parameters
+from vhem.models.sampling import checked_lengths, sample
+from vhem.models.validation import Names, checked_parameters, floats
+from vhem.randomness import RandomState, generator
+
+
+class _Places(Names):
+    """How messages speak of a mixture, which is checked as the only state of an HMM."""
+
+    def place(self, k: int, state: int | None = None, component: int | None = None) -> str:
+        del k, state
+        return "the mixture" if component is None else f"component {component}"
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return shape[2:]
+
+
+class GMM(Immutable):
+    """A Gaussian mixture: p(y) = Σ_m c_m N(y; μ_m, Σ_m).
+
+    Parameters
+    ----------
+    weights : array of shape (M,)
+        Weights c, which sum to one.
+    means : array of shape (M, d)
+        Means.
+    covars : array of shape (M, d) or (M, d, d)
+        Variances, or covariance matrices.
+
+    Attributes
+    ----------
+    weights, means, covars : arrays
+        The parameters, read-only.
+
+    Examples
+    --------
+    >>> from vhem import GMM
+    >>> gmm = GMM([0.5, 0.5], means=[[0.0], [4.0]], covars=[[1.0], [1.0]])
+    >>> gmm
+    GMM(n_components=2, n_dims=1, covariance_type='diag')
+    >>> gmm.predict([[0.3], [3.9]])
+    array([0, 1])
+    """
+
+    weights: FloatArray
+    means: FloatArray
+    covars: FloatArray
+
+    def __init__(self, weights: npt.ArrayLike, means: npt.ArrayLike, covars: npt.ArrayLike) -> None:
+        c, mu, sigma = floats(weights, "weights"), floats(means, "means"), floats(covars, "covars")
+        if mu.ndim != 2 or 0 in mu.shape:
+            raise ValueError(f"means has shape {mu.shape}; it must be (M, d), none of them 0.")
+        one = np.ones((1, 1))
+        checked = checked_parameters(
+            one, one[None], mu[None, None], sigma[None, None], c[None, None], None, _Places(single=True)
+        )
+        self._set(weights=checked.mix_weights[0, 0], means=checked.means[0, 0], covars=checked.covars[0, 0])
+
+    @classmethod
+    def from_sklearn(cls, model: Any) -> GMM:
+        """Return the mixture of a fitted scikit-learn `GaussianMixture`, whatever its covariance type.
+
+        Examples
+        --------
+        >>> from sklearn.mixture import GaussianMixture
+        >>> fitted = GaussianMixture(2, covariance_type="tied", random_state=0).fit([[0.0], [0.1], [5.0], [5.1]])
+        >>> GMM.from_sklearn(fitted)
+        GMM(n_components=2, n_dims=1, covariance_type='full')
+        """
+        K, d = model.means_.shape
+        covars = model.covariances_
+        if model.covariance_type == "spherical":
+            covars = np.repeat(covars[:, None], d, axis=1)
+        elif model.covariance_type == "tied":
+            covars = np.repeat(covars[None], K, axis=0)
+        return cls(model.weights_ / model.weights_.sum(), model.means_, covars)
+
+    @property
+    def n_dims(self) -> int:
+        """The number of dimensions d."""
+        return int(self.means.shape[1])
+
+    @property
+    def covariance_type(self) -> Literal["diag", "full"]:
+        """The form of the covariances."""
+        return "diag" if self.covars.ndim == 2 else "full"
+
+    @property
+    def components(self) -> Parameters:
+        """The Gaussians as HMMs of one state each, which is how HEM takes them."""
+        K = len(self)
+        ones = np.ones((K, 1, 1))
+        means, covars = self.means[:, None, None], self.covars[:, None, None]
+        return Parameters(ones[:, 0], ones, ones, means, covars, np.ones(K, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def _log_joint(self, X: npt.ArrayLike) -> FloatArray:
+        points = floats(X, "X")
+        if points.ndim != 2 or points.shape[1] != self.n_dims:
+            raise ValueError(f"X has shape {points.shape}; the mixture takes points of shape (n, {self.n_dims}).")
+        if np.isinf(points).any():
+            raise ValueError("X holds infinite values; write NaN for a missing one.")
+        density = kernels.log_likelihoods(self.components, points, np.arange(len(points) + 1, dtype=np.int64))
+        with np.errstate(divide="ignore"):
+            return density + np.log(self.weights)
+
+    def score_samples(self, X: npt.ArrayLike) -> FloatArray:
+        """Return log p(y) of each row of `X`, (n,); NaN is marginalised."""
+        return np.asarray(np.logaddexp.reduce(self._log_joint(X), axis=1))
+
+    def predict_proba(self, X: npt.ArrayLike) -> FloatArray:
+        """Return the probability of each component for each row of `X`, (n, M)."""
+        joint = self._log_joint(X)
+        return np.asarray(np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)))
+
+    def predict(self, X: npt.ArrayLike) -> IntArray:
+        """Return the most probable component of each row of `X`, (n,)."""
+        return np.asarray(self._log_joint(X).argmax(axis=1), dtype=np.int64)
+
+    def sample(self, n_samples: int, random_state: RandomState = None) -> tuple[FloatArray, IntArray]:
+        """Return random points, (n, d), and the component of each."""
+        lengths = checked_lengths(n_samples, 1)
+        rng = generator(random_state)
+        labels = rng.choice(len(self), size=n_samples, p=self.weights).astype(np.int64)
+        return sample(self.components, labels, lengths, rng)[0], labels
+
+    def __repr__(self) -> str:
+        return f"GMM(n_components={len(self)}, n_dims={self.n_dims}, covariance_type={self.covariance_type!r})"
