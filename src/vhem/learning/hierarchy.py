@@ -6,11 +6,13 @@ from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from vhem.kernels.parameters import IntArray
+from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.checks import check_choice, check_h3m, check_integer
+from vhem.learning.expectation import expected_log_likelihood
 from vhem.learning.tree import SearchResult, Tree
 from vhem.learning.vhem import VHEM
 from vhem.models import H3M, HMM
@@ -29,6 +31,9 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         "centres", the paper's: each level clusters the centres of the level below, which carry their weights. "inputs":
         each level is started in the same way and then fitted to all inputs again; its clusters need not be unions of
         clusters below. Comparing the two shows how much a level's centres retain of the inputs.
+    n_trees : int
+        Whole trees that are built; the one whose levels stand best for the inputs is kept. A level's own bound says
+        only how well it stands for the level below, which a bad choice there can flatter.
     n_states, n_mix, covariance_type, tau, n_virtual, init, n_init, max_iter, tol, reg_covar, weight_form, verbose,
     n_jobs
         Of each level's :class:`VHEM`.
@@ -46,6 +51,8 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         centre of level l.
     fits_ : list of VHEM
         The fitted estimators, one per level.
+    tree_scores_ : ndarray of shape (n_trees, n_levels)
+        Of every tree and level: log Σ_j ω_j exp J_ij, averaged over the inputs, per imagined frame.
     tree_ : Tree
         The hierarchy, to walk, cut, export and search.
 
@@ -65,12 +72,14 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     labels_: list[IntArray]
     parents_: list[IntArray]
     fits_: list[VHEM]
+    tree_scores_: FloatArray
     tree_: Tree
 
     def __init__(
         self,
         levels: tuple[int, ...] = (8, 4, 2),
         variant: str = "centres",
+        n_trees: int = 4,
         n_states: int | None = None,
         n_mix: int | None = None,
         covariance_type: str | None = None,
@@ -88,6 +97,7 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     ) -> None:
         self.levels = levels
         self.variant = variant
+        self.n_trees = n_trees
         self.n_states = n_states
         self.n_mix = n_mix
         self.covariance_type = covariance_type
@@ -109,22 +119,36 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         inputs = check_h3m("X", X)
         sizes = self._check_levels()
         rng = generator(self.random_state)
-        self.levels_, self.labels_, self.parents_, self.fits_ = [], [], [], []
-        below, labels = inputs, np.arange(len(inputs))
+        trees = [self._grow(inputs, sizes, rng) for _ in range(check_integer("n_trees", self.n_trees, 1))]
+        self.tree_scores_ = np.array([[self._fitness(inputs, fit.centers_) for fit in fits] for fits, _ in trees])
+        self.fits_, self.parents_ = trees[int(np.argmax(self.tree_scores_.sum(1)))]
+        self.levels_ = [fit.centers_ for fit in self.fits_]
+        self.tree_ = Tree(inputs, self.levels_, self.parents_, self.tau)
+        nested = self.variant == "centres"
+        self.labels_ = [self.tree_.labels(k + 1) if nested else fit.labels_ for k, fit in enumerate(self.fits_)]
+        return self
+
+    def _grow(self, inputs: H3M, sizes: list[int], rng: np.random.Generator) -> tuple[list[VHEM], list[IntArray]]:
+        """Return the fitted levels of one tree, and each HMM's place in the level above it."""
+        fits: list[VHEM] = []
+        parents: list[IntArray] = []
+        below = inputs
         for size in sizes:
             fit = self._vhem(size, random_state=rng).fit(below)
-            parents = fit.labels_
+            parents.append(fit.labels_)
             if self.variant == "inputs" and below is not inputs:
                 fit = self._vhem(size, init=fit.centers_).fit(inputs)
-                parents = fit.predict(below)
-            nested = parents[labels] if self.variant == "centres" else fit.labels_
-            self.fits_.append(fit)
-            self.levels_.append(fit.centers_)
-            self.parents_.append(parents)
-            self.labels_.append(nested)
-            below, labels = fit.centers_, nested
-        self.tree_ = Tree(inputs, self.levels_, self.parents_, self.tau)
-        return self
+                parents[-1] = fit.predict(below)
+            fits.append(fit)
+            below = fit.centers_
+        return fits, parents
+
+    def _fitness(self, inputs: H3M, centers: H3M) -> float:
+        """Return how well a level stands for the inputs: log Σ_j ω_j exp J_ij, on average, per imagined frame."""
+        J = expected_log_likelihood(inputs, centers, self.tau, n_jobs=self.n_jobs)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(centers.weights)
+        return float(inputs.weights @ logsumexp(log_weights + J, axis=1) / self.tau)
 
     def search(
         self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 2, n_jobs: int | None = None
@@ -146,5 +170,6 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return sizes
 
     def _vhem(self, n_clusters: int, **changes: Any) -> VHEM:
-        shared = {name: value for name, value in self.get_params().items() if name not in ("levels", "variant")}
+        own = ("levels", "variant", "n_trees")
+        shared = {name: value for name, value in self.get_params().items() if name not in own}
         return VHEM(n_clusters, **{**shared, **changes})
