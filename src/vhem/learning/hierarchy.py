@@ -32,8 +32,8 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         each level is started in the same way and then fitted to all inputs again; its clusters need not be unions of
         clusters below. Comparing the two shows how much a level's centres retain of the inputs.
     n_trees : int
-        Whole trees that are built; the one whose levels stand best for the inputs is kept. A level's own bound says
-        only how well it stands for the level below, which a bad choice there can flatter.
+        Whole trees that are built; the one whose top stands best for the inputs is kept. A level's own bound says only how
+        well it stands for the level below; what all levels lose adds up at the top.
     n_states, n_mix, covariance_type, tau, n_virtual, init, n_init, max_iter, tol, reg_covar, weight_form, verbose,
     n_jobs
         Of each level's :class:`VHEM`.
@@ -121,7 +121,7 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         rng = generator(self.random_state)
         trees = [self._grow(inputs, sizes, rng) for _ in range(check_integer("n_trees", self.n_trees, 1))]
         self.tree_scores_ = np.array([[self._fitness(inputs, fit.centers_) for fit in fits] for fits, _ in trees])
-        self.fits_, self.parents_ = trees[int(np.argmax(self.tree_scores_.sum(1)))]
+        self.fits_, self.parents_ = trees[int(np.argmax(self.tree_scores_[:, -1]))]
         self.levels_ = [fit.centers_ for fit in self.fits_]
         self.tree_ = Tree(inputs, self.levels_, self.parents_, self.tau)
         nested = self.variant == "centres"
