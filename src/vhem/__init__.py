@@ -1,7 +1,9 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem.learning.baum_welch import FitReport, fit_hmms
+from vhem.learning.em_h3m import MixtureOfHMMs
 from vhem.learning.expectation import divergence, expected_log_likelihood
+from vhem.learning.transformer import HMMTransformer
 from vhem.learning.vhem import VHEM
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
@@ -14,6 +16,8 @@ __all__ = [
     "HMM",
     "VHEM",
     "FitReport",
+    "HMMTransformer",
+    "MixtureOfHMMs",
     "Sequences",
     "divergence",
     "expected_log_likelihood",
