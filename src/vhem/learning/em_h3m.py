@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
@@ -70,24 +69,24 @@ class Clock(NamedTuple):
 def e_step(
     batch: Batch, parameters: Parameters, weights: FloatArray, pairs: Pairs, threads: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return log Σ_k ω_k p(y_n|k), (n,), and the responsibilities z_nk, (n, K)."""
-    scores = np.empty((len(batch.groups), len(weights)))
-    scores[pairs.sequence, pairs.model] = log_likelihoods(parameters, batch.X, batch.offsets, pairs, threads)
+    """Return log Σ_k ω_k p(y_n|k), (n,), and the responsibilities z_nk, (K, n); sequences in the order of the pairs."""
+    scores = log_likelihoods(parameters, batch.X, batch.offsets, pairs, threads).reshape(len(weights), -1)
     with np.errstate(divide="ignore"):
-        scores += np.log(weights)
-    total = logsumexp(scores, axis=1, keepdims=True)
-    return total[:, 0], np.exp(scores - total)
+        scores += np.log(weights)[:, None]
+    top = scores.max(axis=0)
+    shares = np.exp(scores - top)
+    total = shares.sum(axis=0)
+    return top + np.log(total), shares / total
 
 
 def update(
     batch: Batch, z: FloatArray, parameters: Parameters, pairs: Pairs, prior: Prior, threads: int
 ) -> tuple[Update, FloatArray]:
     """Return the M-step's HMMs and weights: every statistic of sequence n counts z_nk in cluster k."""
-    w = batch.weights[:, None] * z
-    mass = w.sum(axis=0)
-    counts = w[pairs.sequence, pairs.model]
-    shows = np.flatnonzero(counts * len(w) > _NEGLIGIBLE * mass[pairs.model])
-    data = (batch.X, batch.offsets, pairs.take(shows), counts[shows], threads)
+    w = z * batch.weights[pairs.sequence[: z.shape[1]]]
+    mass = w.sum(axis=1)
+    shows = np.flatnonzero(w * z.shape[1] > _NEGLIGIBLE * mass[:, None])
+    data = (batch.X, batch.offsets, pairs.take(shows), w.ravel()[shows], threads)
     made = m_step(expectations(parameters, *data), parameters, prior)
     if made.far:  # the variances lost digits: count again, about the new means
         anchors = made.parameters.means
@@ -98,10 +97,11 @@ def update(
 def run(batch: Batch, start: Parameters, weights: FloatArray, prior: Prior, options: Options, clock: Clock) -> Run:
     """Iterate from `start` until the objective stands still, or time or iterations are used up."""
     pairs = Pairs.crossed(batch.lengths, len(weights))
+    counts = batch.weights[pairs.sequence[: len(batch.groups)]]
     parameters, bounds, n_falls, converged, n_floored = floored(start, prior), [], 0, False, 0
     for iteration in range(options.max_iter + 1):
         scores, z = e_step(batch, parameters, weights, pairs, options.n_threads)
-        bounds.append(float(batch.weights @ scores + log_prior(parameters, prior).sum()))
+        bounds.append(float(counts @ scores + log_prior(parameters, prior).sum()))
         if iteration:
             n_falls += _fell(bounds, is_plain(options))
             converged = abs(bounds[-1] - bounds[-2]) < options.tol * batch.n_frames.sum()
@@ -392,7 +392,9 @@ class MixtureOfHMMs(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     def _assign(self, batch: Batch, options: Options) -> None:
         pairs = Pairs.crossed(batch.lengths, self.n_components)
-        z = e_step(batch, self.model_.parameters, self.model_.weights, pairs, options.n_threads)[1]
+        z = np.empty((len(batch.groups), self.n_components))
+        _, shares = e_step(batch, self.model_.parameters, self.model_.weights, pairs, options.n_threads)
+        z[pairs.sequence[: len(z)]] = shares.T
         self.responsibilities_ = z
         self.labels_ = z.argmax(axis=1)
         self.n_empty_clusters_ = int((z.sum(axis=0) < 1e-6).sum())
