@@ -419,7 +419,7 @@ def test_bad_parameters_are_named(change, message):
 
 def test_bad_input_is_named():
     h3m, _ = clustered(K=6)
-    with pytest.raises(TypeError, match="X must be an H3M, an HMM or a list of HMMs, got a ndarray in a list: learn"):
+    with pytest.raises(TypeError, match="X must be an H3M, an HMM or a list of HMMs, got a ndarray in a list"):
         VHEM(2).fit([h3m[0], np.zeros((10, 2))])
     with pytest.raises(TypeError, match="got an empty list"):
         VHEM(2).fit([])

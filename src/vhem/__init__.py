@@ -2,12 +2,14 @@
 
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
+from vhem.learning.em_h3m import MixtureOfHMMs
 from vhem.learning.expectation import divergence, expected_log_likelihood
 from vhem.learning.gaussian_mixture import HEMGaussianMixture
 from vhem.learning.hem_dtm import HEMDynamicTextures
 from vhem.learning.hierarchy import HierarchicalVHEM
 from vhem.learning.ppk import PPKClustering, ppk
 from vhem.learning.selection import choose_n_clusters
+from vhem.learning.transformer import HMMTransformer
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
@@ -25,8 +27,10 @@ __all__ = [
     "FitReport",
     "HEMDynamicTextures",
     "HEMGaussianMixture",
+    "HMMTransformer",
     "HierarchicalVHEM",
     "LinearDynamicalSystem",
+    "MixtureOfHMMs",
     "MixtureOfLDS",
     "PPKClustering",
     "Sequences",

@@ -56,7 +56,7 @@ def _described(value: Any) -> str:
         kind = f"a {type(value).__name__} in a list"
     if hasattr(value, "transmat_"):
         return f"{kind}: make a vhem.HMM of its startprob_, transmat_, means_ and covars_"
-    return f"{kind}: learn an HMM from each sequence, or group of them, first; `centers_.predict` labels sequences"
+    return f"{kind}: learn HMMs from sequences by vhem.fit_hmms first; to label sequences, use `centers_.predict`"
 
 
 def check_flag(name: str, value: Any) -> bool:

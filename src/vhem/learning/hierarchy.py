@@ -32,8 +32,8 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         each level is started in the same way and then fitted to all inputs again; its clusters need not be unions of
         clusters below. Comparing the two shows how much a level's centres retain of the inputs.
     n_trees : int
-        Whole trees that are built; the one whose top stands best for the inputs is kept. A level's own bound says only how
-        well it stands for the level below; what all levels lose adds up at the top.
+        Whole trees that are built; the one whose top stands best for the inputs is kept. A level's own bound says only
+        how well it stands for the level below; what all levels lose adds up at the top.
     n_states, n_mix, covariance_type, tau, n_virtual, init, n_init, max_iter, tol, reg_covar, weight_form, verbose,
     n_jobs
         Of each level's :class:`VHEM`.
