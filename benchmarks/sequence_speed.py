@@ -46,10 +46,9 @@ def many_short_sequences(n=1000, T=50, d=3, S=3, n_iter=20, n_rival=100):
     rng = np.random.default_rng(0)
     X = np.stack([random_hmm(rng, S, d).sample(1, T, random_state=i)[0] for i in range(n)])
     sequences = Sequences(X)
-    deviation = X.std(axis=1)[:, None]
-    means = X.mean(axis=1)[:, None] + deviation * np.linspace(-0.5, 0.5, S)[:, None]
+    means = fit_hmms(sequences, S, max_iter=0, random_state=0).means  # of k-means; all else starts uninformed
     uniform = np.full((n, S, S), 1 / S)
-    start = H3M.from_arrays(uniform[:, 0], uniform, means, np.repeat(deviation**2, S, axis=1))
+    start = H3M.from_arrays(uniform[:, 0], uniform, means[:, :, 0], np.repeat(X.var(axis=1)[:, None], S, axis=1))
 
     def theirs():
         scores = []
