@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -328,15 +329,18 @@ def test_long_sequences_take_little_memory():
     rng = np.random.default_rng(13)
     s = Sequences([rng.normal(size=(300_000, 2))])
     start = random_hmm(rng, 8, 1, 2)
+    forget = Path("/proc/self/clear_refs")
+    if not forget.exists():
+        pytest.skip("peaks of memory are read from Linux's /proc")
+    forget.write_text("5")
     before = resident_peak()
     fit_hmms(s, init=start, max_iter=1, tol=0, n_jobs=1)
     per_frame = (resident_peak() - before) / 300_000
-    assert per_frame < 4 * 8 * 8
+    assert 8 < per_frame < 4 * 8 * 8
 
 
 def resident_peak():
-    resource = pytest.importorskip("resource")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return 1024 * int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])
 
 
 def test_many_hmms_at_once_beat_hmmlearn_by_far():
