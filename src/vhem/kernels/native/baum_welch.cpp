@@ -11,6 +11,7 @@
 namespace {
 
 constexpr long kPackBytes = 1L << 24;   // the most memory of one pack's frames
+constexpr long kShort = 1000;           // frames that are learned from in a pack however few lanes are in use
 constexpr long kSlotDoubles = 1L << 22; // the most sums kept apart at a time
 
 // Where the sums over all pairs go, HMM by HMM: an array each for start, trans, occupancy, first and second.
@@ -51,7 +52,7 @@ class EStep {
         parallel_for((pairs.n + kLanes - 1) / kLanes, n_threads, [&](long task, int thread) {
             FlushDenormals flush;
             const int lanes = static_cast<int>(std::min<long>(kLanes, pairs.n - task * kLanes));
-            if (suits(task * kLanes, lanes)) pack(thread).learn(pairs, task * kLanes, lanes, learning);
+            if (suits(task * kLanes, lanes, kShort)) pack(thread).learn(pairs, task * kLanes, lanes, learning);
         });
     }
 
@@ -87,15 +88,15 @@ class EStep {
             if (!done[l]) scores[l] = run_alone(at + l, wanted ? slot[l] : nullptr);
     }
 
-    // Whether enough lanes are busy long enough, in memory that stays small.
-    bool suits(long at, int lanes) const {
+    // Whether enough lanes are busy long enough, or all of them only briefly, in memory that stays small.
+    bool suits(long at, int lanes, long brief = 0) const {
         long longest = 0, all = 0;
         for (int l = 0; l < lanes; ++l) {
             const long T = frames.length(pairs.sequence[at + l]);
             longest = std::max(longest, T);
             all += T;
         }
-        return longest * kLanes <= 3 * all &&
+        return (longest <= brief || longest * kLanes <= 3 * all) &&
                longest * Pack<Full, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
     }
 
