@@ -364,6 +364,10 @@ def test_stationary_is_exact_where_it_is_hard():
     assert nearly_absorbing.stationary().tolist() == [0.0, 1.0]
     nearly_split = chain([1.0, 0.0], [[1 - 3e-13, 3e-13], [1e-13, 1 - 1e-13]])
     np.testing.assert_allclose(nearly_split.stationary(), [0.25, 0.75], rtol=1e-12)
+    hardly_left = chain([0.5, 0.5, 0.0], [[0.3, 0.7, 0.0], [0.6, 0.4 - 1e-300, 1e-300], [0.0, 0.0, 1.0]])
+    assert hardly_left.stationary().tolist() == [0.0, 0.0, 1.0]
+    denormal = chain([1.0, 0.0, 0.0, 0.0], [[0, 1, 0, 0], [1, 0, 5e-324, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
+    assert denormal.stationary().tolist() == [0.0, 0.0, 0.5, 0.5]
     h3m = H3M([left_right(3), left_right(1)])
     assert h3m.stationary().tolist() == [[0, 0, 1], [1, 0, 0]]
 

@@ -50,23 +50,22 @@ def _reachability(transmat: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def _entry_probabilities(startprob: FloatArray, transmat: FloatArray, recurrent: npt.NDArray[np.bool_]) -> FloatArray:
-    """Return the probability to enter the recurrent states first at each of them."""
-    entry = np.where(recurrent, startprob, 0.0)
-    transient = ~recurrent
-    if transient.any():
-        inside = transmat[np.ix_(transient, transient)]
-        # I - Q, its diagonal as a sum of what leaves: exact however near to one a self-transition is.
-        generator = -inside
-        np.fill_diagonal(generator, _leaving(transmat)[transient])
-        visits = np.linalg.solve(generator.T, startprob[transient])
-        entry[recurrent] += visits @ transmat[np.ix_(transient, recurrent)]
+    """Return the probability to enter the recurrent states first at each of them.
+
+    One transient state after the other is taken out and its visits passed on to where it leads. Nothing is subtracted, so
+    chains that leave a set of states once in 1e300 steps come out right too.
+    """
+    A, entry, left = transmat.copy(), startprob.copy(), np.ones(len(startprob), dtype=bool)
+    for k in np.flatnonzero(~recurrent):
+        left[k] = False
+        onward = np.where(left, A[k], 0.0)
+        total = onward.max()
+        onward = onward / total if total > 0 else recurrent.astype(np.float64)  # an exit too small for a double
+        onward /= onward.sum()
+        entry += entry[k] * onward
+        A += np.outer(A[:, k], onward)
+        entry[k] = 0.0
     return entry
-
-
-def _leaving(transmat: FloatArray) -> FloatArray:
-    others = transmat.copy()
-    np.fill_diagonal(others, 0.0)
-    return np.asarray(others.sum(axis=1))
 
 
 def _irreducible(transmat: FloatArray) -> FloatArray:
