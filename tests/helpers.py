@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+from pathlib import Path
 
 import numpy as np
 from scipy.special import logsumexp
@@ -104,3 +106,9 @@ def enumerate_paths(hmm, y):
         log_start, log_trans = np.log(hmm.startprob), np.log(hmm.transmat)
     joint = log_start[paths[:, 0]] + log_density[np.arange(len(y)), paths].sum(axis=1)
     return paths, joint + log_trans[paths[:, :-1], paths[:, 1:]].sum(axis=1)
+
+
+def data_folder():
+    """Return the folder of real data: `VHEM_DATA`, or else the one beside the repository."""
+    default = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+    return Path(os.environ.get("VHEM_DATA", default))

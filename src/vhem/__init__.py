@@ -1,10 +1,12 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
+from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
 from vhem.learning.expectation import divergence, expected_log_likelihood
 from vhem.learning.gaussian_mixture import HEMGaussianMixture
 from vhem.learning.hem_dtm import HEMDynamicTextures
 from vhem.learning.ppk import PPKClustering, ppk
+from vhem.learning.sampled_hem import SampledHEM
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
@@ -19,15 +21,18 @@ __all__ = [
     "HMM",
     "VHEM",
     "DynamicTextureMixture",
+    "FitReport",
     "HEMDynamicTextures",
     "HEMGaussianMixture",
     "LinearDynamicalSystem",
     "MixtureOfLDS",
     "PPKClustering",
+    "SampledHEM",
     "Sequences",
     "aggregated_wasserstein",
     "divergence",
     "expected_log_likelihood",
+    "fit_hmms",
     "ppk",
     "show_versions",
 ]

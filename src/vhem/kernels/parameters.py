@@ -69,3 +69,18 @@ class Statistics(NamedTuple):
             0,
             0,
         )
+
+
+class Expectations(NamedTuple):
+    """What one E-step of Baum-Welch leaves for the M-step: weighted sums over sequences, for every HMM.
+
+    γ_t(s) and ξ_t(r,s) are the posterior probabilities of states and of transitions, u = γ_t(s) η_t(m|s) that of
+    component m. Missing values enter with their conditional mean and covariance. The moments are taken about anchors a.
+    """
+
+    log_likelihoods: FloatArray  #: (n_pairs,) log p(y) of every pair, without its weight
+    start: FloatArray  #: (K, S) Σ w γ_1(s)
+    trans: FloatArray  #: (K, S, S) Σ w ξ_t(r,s)
+    occupancy: FloatArray  #: (K, S, M) Σ w u
+    first: FloatArray  #: (K, S, M, d) Σ w u (y - a)
+    second: FloatArray  #: (K, S, M, d) or (K, S, M, d, d) Σ w u (y - a)(y - a)ᵀ

@@ -35,9 +35,13 @@ def emission_log_density(parameters: Parameters, X: FloatArray) -> FloatArray:
     array of shape (T, K, S)
         The log-densities; −∞ in states that only pad.
     """
+    return np.asarray(np.logaddexp.reduce(component_log_density(parameters, X), axis=-1))
+
+
+def component_log_density(parameters: Parameters, X: FloatArray) -> FloatArray:
+    """Return log c_m N(y; μ_m, Σ_m) of every frame and Gaussian, (T, K, S, M)."""
     density = _diagonal_log_density if parameters.is_diagonal else _full_log_density
-    joint = _log(parameters.mix_weights) + np.maximum(density(parameters, X), LEAST_LOG)
-    return np.asarray(np.logaddexp.reduce(joint, axis=-1))
+    return _log(parameters.mix_weights) + np.maximum(density(parameters, X), LEAST_LOG)
 
 
 def _diagonal_log_density(parameters: Parameters, X: FloatArray) -> FloatArray:

@@ -8,6 +8,8 @@ namespace nb = nanobind;
 void bind_vhem(nb::module_& m);
 void bind_sequences(nb::module_& m);
 void bind_ppk(nb::module_& m);
+void bind_baum_welch(nb::module_& m);
+void bind_kmeans(nb::module_& m);
 
 namespace {
 
@@ -32,4 +34,6 @@ NB_MODULE(VHEM_MODULE, m) {
     bind_vhem(m);
     bind_sequences(m);
     bind_ppk(m);
+    bind_baum_welch(m);
+    bind_kmeans(m);
 }

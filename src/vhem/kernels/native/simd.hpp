@@ -56,6 +56,51 @@ inline void store_partial(double* p, vec v, int n) {
 #endif
 }
 
+// The double at each of kLanes addresses.
+inline vec gather(ivec address) {
+#if defined(__AVX512F__)
+    return _mm512_i64gather_pd((__m512i)address, nullptr, 1);
+#else
+    vec v;
+    for (int l = 0; l < kLanes; ++l) v[l] = *reinterpret_cast<const double*>(address[l]);
+    return v;
+#endif
+}
+
+// out[i][l] = from[l][at + i]: kLanes rows of kLanes numbers become columns.
+inline void transpose(const double* const* from, long at, vec* out) {
+#if defined(__AVX512F__)
+    __m512d r[8], s[8];
+    for (int l = 0; l < 8; ++l) r[l] = _mm512_loadu_pd(from[l] + at);
+    for (int l = 0; l < 8; l += 2) {
+        s[l] = _mm512_unpacklo_pd(r[l], r[l + 1]);
+        s[l + 1] = _mm512_unpackhi_pd(r[l], r[l + 1]);
+    }
+    for (int l = 0; l < 8; l += 4)
+        for (int h = 0; h < 2; ++h) {
+            r[l + h] = _mm512_shuffle_f64x2(s[l + h], s[l + h + 2], 0x88);
+            r[l + h + 2] = _mm512_shuffle_f64x2(s[l + h], s[l + h + 2], 0xdd);
+        }
+    for (int h = 0; h < 4; ++h) {
+        out[h] = _mm512_shuffle_f64x2(r[h], r[h + 4], 0x88);
+        out[h + 4] = _mm512_shuffle_f64x2(r[h], r[h + 4], 0xdd);
+    }
+#else
+    for (int l = 0; l < kLanes; ++l)
+        for (int i = 0; i < kLanes; ++i) out[i][l] = from[l][at + i];
+#endif
+}
+
+inline bool any(ivec mask) {
+#if defined(__AVX512F__)
+    return _mm512_movepi64_mask((__m512i)mask);
+#else
+    bool found = false;
+    for (int l = 0; l < kLanes; ++l) found = found || mask[l];
+    return found;
+#endif
+}
+
 inline vec vmax(vec a, vec b) {
 #if defined(__AVX512F__)
     return _mm512_max_pd(a, b);

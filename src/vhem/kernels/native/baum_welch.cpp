@@ -1,0 +1,156 @@
+// The E-step of Baum-Welch for many pairs of a sequence and an HMM.
+//
+// Short sequences are done kLanes at a time. What does not suit (long sequences, packs with too few lanes in use, missing
+// values under full covariances, and lanes in which numbers that may matter fell below the smallest double) is done
+// one pair at a time. Each pair's sums go to a place of their own and are added up in the
+// order of the pairs, so the result has the same bits for any number of threads.
+#include <memory>
+
+#include "baum_welch_pack.hpp"
+
+namespace {
+
+constexpr long kPackBytes = 1L << 24;   // the most memory of one pack's frames
+constexpr long kSlotDoubles = 1L << 22; // the most sums kept apart at a time
+
+// Where the sums over all pairs go, HMM by HMM: an array each for start, trans, occupancy, first and second.
+struct Totals {
+    struct Part {
+        double* data;
+        long size;  // of one HMM
+    };
+    Part parts[5];
+};
+
+// All pairs, in packs of kLanes.
+template <bool Full, bool Mixture, int States>
+class EStep {
+  public:
+    EStep(const Arrays& arrays, const Frames& frames, const Pairs& pairs, const double* anchors, int n_threads)
+        : a(arrays), frames(frames), pairs(pairs), anchors(anchors), n_threads(n_threads), layout(arrays),
+          triangles(arrays, n_threads), packs(n_threads) {}
+
+    void run(double* scores, const Totals& totals) {
+        const long n_packs = (pairs.n + kLanes - 1) / kLanes;
+        const long round = std::min(n_packs, std::max(1L, kSlotDoubles / (layout.size * kLanes)));
+        for (long begin = 0; begin < n_packs; begin += round) {
+            const long n = std::min(round, n_packs - begin);
+            const long first = begin * kLanes, last = std::min(pairs.n, (begin + n) * kLanes);
+            const bool wanted = std::any_of(pairs.weight + first, pairs.weight + last, [](double w) { return w > 0; });
+            if (wanted && !slots) slots.reset(new double[kLanes * round * layout.size]);
+            parallel_for(n, n_threads, [&](long task, int thread) {
+                FlushDenormals flush;
+                const long at = (begin + task) * kLanes;
+                run_pack(at, wanted ? &slots[(at - first) * layout.size] : nullptr, thread, scores + at);
+            });
+            if (wanted) add_up(first, last, totals);
+        }
+    }
+
+  private:
+    const Arrays& a;
+    const Frames& frames;
+    const Pairs& pairs;
+    const double* anchors;
+    const int n_threads;
+    const Layout layout;
+    const Triangles triangles;
+    std::vector<std::unique_ptr<Pack<Full, Mixture, States>>> packs;  // one per thread
+    std::unique_ptr<double[]> slots;
+
+    void run_pack(long at, double* sums, int thread, double* scores) {
+        const int lanes = static_cast<int>(std::min<long>(kLanes, pairs.n - at));
+        bool wanted = false;
+        double* slot[kLanes];
+        for (int l = 0; l < lanes; ++l) {
+            slot[l] = sums + l * layout.size;
+            wanted = wanted || (sums && pairs.weight[at + l] > 0);
+        }
+        ivec done = {};
+        if (suits(at, lanes)) {
+            if (!packs[thread]) packs[thread].reset(new Pack<Full, Mixture, States>(a, triangles, anchors, frames));
+            done = packs[thread]->run(pairs, at, lanes, scores, wanted ? slot : nullptr);
+        }
+        for (int l = 0; l < lanes; ++l)
+            if (!done[l]) scores[l] = run_alone(at + l, wanted ? slot[l] : nullptr);
+    }
+
+    // Whether enough lanes are busy long enough, in memory that stays small.
+    bool suits(long at, int lanes) const {
+        long longest = 0, all = 0;
+        for (int l = 0; l < lanes; ++l) {
+            const long T = frames.length(pairs.sequence[at + l]);
+            longest = std::max(longest, T);
+            all += T;
+        }
+        return longest * kLanes <= 3 * all &&
+               longest * Pack<Full, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
+    }
+
+    double run_alone(long pair, double* slot) const {
+        const long i = pairs.sequence[pair];
+        Accumulator accumulator(a, pairs.model[pair], anchors);
+        const double* X = frames.begin(i, a.d);
+        if (!slot || !(pairs.weight[pair] > 0)) return accumulator.log_likelihood(X, frames.length(i));
+        std::fill_n(slot, layout.size, 0.0);
+        return accumulator.add(X, frames.length(i), pairs.weight[pair], slot);
+    }
+
+    void add_up(long first, long last, const Totals& totals) const {
+        for (long pair = first; pair < last; ++pair) {
+            if (!(pairs.weight[pair] > 0)) continue;
+            const double* from = &slots[(pair - first) * layout.size];
+            for (const Totals::Part& part : totals.parts) {
+                double* to = part.data + pairs.model[pair] * part.size;
+                for (long i = 0; i < part.size; ++i) to[i] += from[i];
+                from += part.size;
+            }
+        }
+    }
+};
+
+// The lower triangle of a sum of squares was computed; the upper one is its mirror image.
+void mirror(double* second, long n_gaussians, int d) {
+    for (double* end = second + n_gaussians * d * d; second < end; second += d * d)
+        for (int i = 0; i < d; ++i)
+            for (int j = 0; j < i; ++j) second[j * d + i] = second[i * d + j];
+}
+
+template <bool Full, bool Mixture, int States = 0>
+void run(const Arrays& arrays, const Frames& frames, const Pairs& pairs, const double* anchors, int n_threads,
+         double* scores, const Totals& totals) {
+    EStep<Full, Mixture, States>(arrays, frames, pairs, anchors, n_threads).run(scores, totals);
+}
+
+using Run = decltype(&run<false, false>);
+
+template <bool Full>
+Run choose(const Arrays& arrays) {
+    if (arrays.M > 1) return run<Full, true>;
+    static constexpr Run of_size[] = {run<Full, false>, run<Full, false>, run<Full, false, 2>,
+                                      run<Full, false, 3>, run<Full, false, 4>, run<Full, false, 5>};
+    return of_size[arrays.S <= 5 ? arrays.S : 0];
+}
+
+void expectations(Doubles startprob, Doubles transmat, Doubles mix_weights, Doubles means, Doubles covars,
+                  Integers n_states, Doubles anchors, Doubles X, Integers offsets, Integers sequence, Integers model,
+                  Doubles weight, int n_threads, DoublesOut scores, DoublesOut start, DoublesOut trans, DoublesOut occupancy,
+                  DoublesOut first, DoublesOut second) {
+    const Arrays arrays = arrays_of(startprob, transmat, mix_weights, means, covars, n_states);
+    const Frames frames = frames_of(X, offsets);
+    const Pairs pairs{sequence.data(), model.data(), weight.data(), static_cast<long>(sequence.shape(0))};
+    nb::gil_scoped_release release;
+    const Run chosen = arrays.full ? choose<true>(arrays) : choose<false>(arrays);
+    const Layout layout(arrays);
+    const Totals totals{{{start.data(), layout.trans},
+                         {trans.data(), layout.occupancy - layout.trans},
+                         {occupancy.data(), layout.first - layout.occupancy},
+                         {first.data(), layout.second - layout.first},
+                         {second.data(), layout.size - layout.second}}};
+    chosen(arrays, frames, pairs, anchors.data(), n_threads, scores.data(), totals);
+    if (arrays.full) mirror(second.data(), static_cast<long>(arrays.K) * arrays.S * arrays.M, arrays.d);
+}
+
+}  // namespace
+
+void bind_baum_welch(nb::module_& m) { m.def("expectations", &expectations); }

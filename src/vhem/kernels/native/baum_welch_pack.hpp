@@ -1,0 +1,331 @@
+// The E-step of Baum-Welch on kLanes pairs of a sequence and an HMM at a time, one pair per lane of a register: every
+// lane has its own HMM and its own frames, and no recursion has to wait for a sum over states.
+#pragma once
+
+#include <utility>
+
+#include "baum_welch.hpp"
+#include "threads.hpp"
+
+namespace {
+
+constexpr double kSmallProduct = 1e-20;  // times the smallest sum of a frame, still a normal double
+
+// A sequence, the HMM it is seen under, and how much it counts.
+struct Pairs {
+    const int64_t *sequence, *model;
+    const double* weight;
+    long n;
+};
+
+// Of full covariances, made once a call: the rows of the triangle L⁻¹ that whitens, and -½ log|2πΣ| behind them.
+struct Triangles {
+    long width;
+    std::vector<double> rows;
+
+    Triangles(const Arrays& a, int n_threads) : width(a.full ? static_cast<long>(a.d) * (a.d + 1) / 2 + 1 : 0) {
+        const long G = a.S * a.M, d = a.d;
+        rows.resize(a.K * G * width);
+        std::vector<int> all(d);
+        for (int j = 0; j < d; ++j) all[j] = j;
+        parallel_for(width ? a.K : 0, n_threads, [&](long k, int) {
+            std::vector<double> L(d * d), W(d * d);
+            for (long g = k * G; g < (k + 1) * G; ++g) {
+                double *to = &rows[g * width], &constant = to[width - 1];
+                cholesky(a.covars + g * d * d, a.d, all, L.data());
+                invert_triangle(L.data(), a.d, W.data());
+                constant = -0.5 * d * kLogTwoPi;
+                for (int i = 0; i < d; ++i) {
+                    constant -= std::log(L[i * d + i]);
+                    for (int j = 0; j <= i; ++j) *to++ = W[i * d + j];
+                }
+            }
+        });
+    }
+};
+
+// kLanes pairs side by side. Lanes beyond the number of pairs repeat the first, and count for nothing.
+template <bool Full, bool Mixture, int States>
+class Pack {
+  public:
+    Pack(const Arrays& arrays, const Triangles& triangles, const double* anchors, const Frames& frames)
+        : a(arrays), triangles(triangles), anchors(anchors), frames(frames), layout(arrays), G(S() * a.M) {
+        memory.resize(S() + S() * S() + G * (2 + 2 * a.d + (Full ? triangles.width : 3 * a.d)) + layout.size +
+                      2 * a.d + 2 * S());
+        vec* at = memory.data();
+        auto take = [&](long n) { return std::exchange(at, at + n); };
+        start = take(S()), trans = take(S() * S()), factor = take(G), used = take(G), mean = take(G * a.d);
+        anchor = take(G * a.d), scale = take(G * (Full ? triangles.width : a.d)), sums = take(layout.size);
+        beta = take(S()), ratio = take(S()), difference = take(a.d);
+        if (!Full) constant = take(G * a.d), variance = take(G * a.d);
+    }
+
+    static long doubles_per_frame(const Arrays& a) { return kLanes * (a.d + 2L * a.S + (Mixture ? a.S * a.M : 0)); }
+
+    // Writes log p(y) of every lane and, where `slots` is given, its weighted sums. Returns which lanes can be trusted.
+    ivec run(const Pairs& pairs, long begin, int lanes, double* scores, double* const* slots) {
+        load_models(pairs, begin, lanes);
+        load_frames(pairs, begin, lanes);
+        ivec trusted = missing && Full ? complete : ~ivec{};
+        trusted &= missing ? run_forward<true>() : run_forward<false>();
+        store_partial(scores, log_likelihood, lanes);
+        if (!slots) return trusted;
+        missing ? backward<true>() : backward<false>();
+        for (long i = 0; i < S() * S(); ++i) sums[layout.trans + i] *= trans[i];
+        for (int l = 0; l < lanes; ++l)
+            if (trusted[l])
+                for (long i = 0; i < layout.size; ++i) slots[l][i] = pairs.weight[begin + l] * sums[i][l];
+        return trusted;
+    }
+
+  private:
+    const Arrays& a;
+    const Triangles& triangles;
+    const double* anchors;
+    const Frames& frames;
+    const Layout layout;
+    const long G;  // Gaussians of one HMM
+    VecArray memory, per_frame;
+    vec *start, *trans, *factor, *used, *mean, *anchor, *scale, *constant, *variance;  // the lanes' HMMs
+    vec *sums, *beta, *ratio, *difference;
+    vec *x, *alpha, *gain, *share;  // per frame: values, forward probabilities, b_s / Σ, shares of components
+    vec log_likelihood;
+    long T;            // of the longest lane
+    ivec length;       // of every lane
+    ivec ergodic, complete;
+    vec least;         // what a probability must exceed to count as lost when it is dropped
+    bool missing;
+
+    // Known when compiling for the commonest numbers of states: short loops then unroll.
+    int S() const { return States ? States : a.S; }
+    int M() const { return Mixture ? a.M : 1; }
+
+    void load_models(const Pairs& pairs, long begin, int lanes) {
+        ivec k;
+        for (int l = 0; l < kLanes; ++l) {
+            k[l] = pairs.model[begin + (l < lanes ? l : 0)];
+            judge_transitions(l, k[l]);
+        }
+        place(k, a.startprob, S(), start);
+        place(k, a.transmat, S() * S(), trans);
+        place(k, a.mix_weights, G, used);
+        place(k, a.means, G * a.d, mean);
+        place(k, anchors, G * a.d, anchor);
+        Full ? place(k, triangles.rows.data(), G * triangles.width, scale) : place(k, a.covars, G * a.d, variance);
+        for (long g = 0; g < G; ++g) {
+            factor[g] = Full ? scale[(g + 1) * triangles.width - 1] : from_variances(g);
+            if (Mixture) factor[g] += vlog(used[g] > 0.0 ? used[g] : splat(1.0));
+            factor[g] = used[g] > 0.0 ? factor[g] : splat(kLogZero);
+        }
+    }
+
+    // -1/(2σ²) and -½ log 2πσ² of one Gaussian; returns the sum of the latter.
+    vec from_variances(long g) {
+        vec total = {};
+        for (long i = g * a.d; i < (g + 1) * a.d; ++i) {
+            scale[i] = -0.5 / variance[i];
+            constant[i] = -0.5 * (kLogTwoPi + vlog(variance[i]));
+            total += constant[i];
+        }
+        return total;
+    }
+
+    // Row k of `rows`, n numbers long, for every lane.
+    static void place(ivec k, const double* rows, long n, vec* to) {
+        ivec from = reinterpret_cast<int64_t>(rows) + k * static_cast<int64_t>(n * sizeof(double));
+        for (long i = 0; i < n; ++i, from += sizeof(double)) to[i] = gather(from);
+    }
+
+    void judge_transitions(int l, long k) {
+        bool all = true, tiny = false;
+        for (int r = 0; r < a.n_states[k]; ++r)
+            for (int s = 0; s < a.n_states[k]; ++s) {
+                double p = a.transmat[(k * S() + r) * S() + s];
+                all = all && p >= kErgodic;
+                tiny = tiny || (p > 0 && p < kTiny);
+            }
+        ergodic[l] = all ? -1 : 0;
+        least[l] = tiny ? -1.0 : 0.0;
+    }
+
+    // A lane's last frame is repeated up to the length of the longest.
+    void load_frames(const Pairs& pairs, long begin, int lanes) {
+        T = 0;
+        long shortest = 1L << 60;
+        for (int l = 0; l < kLanes; ++l) {
+            length[l] = frames.length(pairs.sequence[begin + (l < lanes ? l : 0)]);
+            T = std::max(T, static_cast<long>(length[l]));
+            shortest = std::min(shortest, static_cast<long>(length[l]));
+        }
+        per_frame.resize(T * doubles_per_frame(a) / kLanes);
+        x = per_frame.data(), alpha = x + T * a.d, gain = alpha + T * S(), share = gain + T * S();
+        const double* from[kLanes];
+        for (int l = 0; l < kLanes; ++l) from[l] = frames.begin(pairs.sequence[begin + (l < lanes ? l : 0)], a.d);
+        const long common = shortest * a.d / kLanes * kLanes;
+        for (long i = 0; i < common; i += kLanes) transpose(from, i, x + i);
+        for (int l = 0; l < kLanes; ++l)
+            for (long i = common; i < T * a.d; ++i)
+                x[i][l] = from[l][i < length[l] * a.d ? i : (length[l] - 1) * a.d + i % a.d];
+        complete = ~ivec{};
+        for (long i = 0; i < T * a.d; ++i) complete &= x[i] == x[i];
+        missing = false;
+        for (int l = 0; l < kLanes; ++l) missing = missing || !complete[l];
+    }
+
+    template <bool Missing>
+    ivec run_forward() {
+        return any(~ergodic) ? forward<Missing, false>() : forward<Missing, true>();
+    }
+
+    // Where every transition is possible (Ergodic), what falls below the smallest double is forgotten in one step.
+    template <bool Missing, bool Ergodic>
+    ivec forward() {
+        log_likelihood = vec{};
+        vec dropped = {}, first_sum = {}, product = splat(1.0);
+        for (long t = 0; t < T; ++t) {
+            vec *now = alpha + t * S(), *b = gain + t * S(), total = {}, lost = {};
+            const vec peak = densities<Missing>(t);
+            for (int s = 0; s < S(); ++s) {
+                vec p = t ? predicted(now - S(), s) : start[s];
+                vec joint = p * b[s];
+                if (!Ergodic) {
+                    ivec small = joint < kDropped;
+                    lost += (small & (p > least)) ? splat(kDropped) : vec{};
+                    joint = small ? vec{} : joint;
+                }
+                now[s] = joint;
+                total += joint;
+            }
+            const vec inverse = reciprocal(total);
+            for (int s = 0; s < S(); ++s) now[s] *= inverse, b[s] *= inverse;
+            const ivec active = t < length;
+            log_likelihood += active ? peak : vec{};
+            product *= active ? total : splat(1.0);
+            if (any(product < kSmallProduct)) {
+                log_likelihood += vlog(product);
+                product = splat(1.0);
+            }
+            if (!Ergodic) dropped = active ? (dropped + lost) * inverse : dropped;
+            if (t == 0) first_sum = total;
+        }
+        log_likelihood += vlog(product);
+        return ergodic ? first_sum >= kErgodic : dropped <= kMostDropped;
+    }
+
+    vec predicted(const vec* before, int s) const {
+        vec p = before[0] * trans[s];
+        for (int r = 1; r < S(); ++r) p = fma(before[r], trans[r * S() + s], p);
+        return p;
+    }
+
+    // b_s(y_t) over the frame's largest, whose log is returned; in mixtures also the share of each component.
+    template <bool Missing>
+    vec densities(long t) {
+        vec* b = gain + t * S();
+        const vec* frame = x + t * a.d;
+        vec peak = splat(kLogZero);
+        for (int s = 0; s < S(); ++s) {
+            b[s] = Mixture ? mixed<Missing>(s, frame, share + (t * S() + s) * M()) : density<Missing>(s, frame);
+            peak = vmax(peak, b[s]);
+        }
+        for (int s = 0; s < S(); ++s) b[s] = vexp(b[s] - peak);
+        return peak;
+    }
+
+    template <bool Missing>
+    vec mixed(int s, const vec* frame, vec* shares) {
+        vec top = splat(kLogZero), total = {};
+        for (int m = 0; m < M(); ++m) {
+            shares[m] = density<Missing>(s * M() + m, frame);
+            top = used[s * M() + m] > 0.0 ? vmax(top, shares[m]) : top;
+        }
+        for (int m = 0; m < M(); ++m) {
+            shares[m] = used[s * M() + m] > 0.0 ? vexp(shares[m] - top) : vec{};
+            total += shares[m];
+        }
+        total = total > 0.0 ? total : splat(1.0);  // a state that only pads
+        const vec inverse = reciprocal(total);
+        for (int m = 0; m < M(); ++m) shares[m] *= inverse;
+        return top + vlog(total);
+    }
+
+    template <bool Missing>
+    vec density(int g, const vec* frame) {
+        vec log = factor[g];
+        const vec *mu = mean + g * a.d, *factors = scale + g * (Full ? triangles.width : a.d);
+        for (int j = 0; j < a.d; ++j) {
+            vec z = frame[j] - mu[j];
+            if (Full) {
+                difference[j] = z;
+                z = vec{};
+                for (int i = 0; i <= j; ++i) z = fma(*factors++, difference[i], z);
+                log = fma(z * -0.5, z, log);
+            } else if (Missing) {
+                log = frame[j] == frame[j] ? fma(z * z, factors[j], log) : log - constant[g * a.d + j];
+            } else {
+                log = fma(z * z, factors[j], log);
+            }
+        }
+        return factor[g] > kLogZero ? vmax(log, splat(kLeastLog)) : splat(kLogZero);
+    }
+
+    // β_t(r) = Σ_s a_rs b_s β_{t+1}(s) / Σ, for states that the forward recursion reached; of others nothing is known
+    // to be small, and nothing needed.
+    template <bool Missing>
+    void backward() {
+        for (long i = 0; i < layout.size; ++i) sums[i] = vec{};
+        for (int s = 0; s < S(); ++s) beta[s] = splat(1.0);
+        for (long t = T - 1; t >= 0; --t) {
+            const vec* now = alpha + t * S();
+            if (t < T - 1) step_back(t, now);
+            const ivec active = t < length;
+            for (int s = 0; s < S(); ++s) {
+                vec gamma = (active & (now[s] > 0.0)) ? now[s] * beta[s] : vec{};
+                if (t == 0) sums[s] = gamma;
+                for (int m = 0; m < M(); ++m)
+                    add<Missing>(s * M() + m, Mixture ? gamma * share[(t * S() + s) * M() + m] : gamma, x + t * a.d);
+            }
+        }
+    }
+
+    void step_back(long t, const vec* now) {
+        const vec *later = now + S(), *b = gain + (t + 1) * S();
+        const ivec goes_on = t + 1 < length;
+        for (int s = 0; s < S(); ++s) ratio[s] = (goes_on & (later[s] > 0.0)) ? b[s] * beta[s] : vec{};
+        vec* xi = sums + layout.trans;
+        for (int r = 0; r < S(); ++r) {
+            vec total = {}, p = goes_on ? now[r] : vec{};
+            for (int s = 0; s < S(); ++s) {
+                total = fma(trans[r * S() + s], ratio[s], total);
+                xi[r * S() + s] = fma(p, ratio[s], xi[r * S() + s]);
+            }
+            beta[r] = goes_on ? total : splat(1.0);
+        }
+    }
+
+    template <bool Missing>
+    void add(int g, vec u, const vec* frame) {
+        vec *first = sums + layout.first + g * a.d, *second = sums + layout.second + g * layout.covar;
+        sums[layout.occupancy + g] += u;
+        for (int j = 0; j < a.d; ++j) {
+            vec z = frame[j] - anchor[g * a.d + j];
+            if (Full) {
+                difference[j] = z;
+                vec weighted = u * z;
+                first[j] += weighted;
+                for (int i = 0; i <= j; ++i) second[j * a.d + i] = fma(weighted, difference[i], second[j * a.d + i]);
+            } else if (Missing) {
+                ivec seen = frame[j] == frame[j];
+                z = seen ? z : mean[g * a.d + j] - anchor[g * a.d + j];
+                first[j] = fma(u, z, first[j]);
+                second[j] = fma(u, fma(z, z, seen ? vec{} : variance[g * a.d + j]), second[j]);
+            } else {
+                vec weighted = u * z;
+                first[j] += weighted;
+                second[j] = fma(weighted, z, second[j]);
+            }
+        }
+    }
+};
+
+}  // namespace
