@@ -33,6 +33,7 @@ test: $(STAMP)
 bench: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/vhem_speed.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/ppk_speed.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/sequence_speed.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

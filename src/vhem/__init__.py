@@ -2,11 +2,13 @@
 
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
+from vhem.learning.em_h3m import MixtureOfHMMs
 from vhem.learning.expectation import divergence, expected_log_likelihood
 from vhem.learning.gaussian_mixture import HEMGaussianMixture
 from vhem.learning.hem_dtm import HEMDynamicTextures
 from vhem.learning.ppk import PPKClustering, ppk
 from vhem.learning.sampled_hem import SampledHEM
+from vhem.learning.transformer import HMMTransformer
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
@@ -24,7 +26,9 @@ __all__ = [
     "FitReport",
     "HEMDynamicTextures",
     "HEMGaussianMixture",
+    "HMMTransformer",
     "LinearDynamicalSystem",
+    "MixtureOfHMMs",
     "MixtureOfLDS",
     "PPKClustering",
     "SampledHEM",

@@ -155,6 +155,12 @@ def m_step(e: Expectations, now: Parameters, prior: Prior, anchors: FloatArray |
     return Update(parameters, n_floored, bool((offset**2 > _FAR_SHIFT * variances).any()))
 
 
+def floored(parameters: Parameters, prior: Prior) -> Parameters:
+    """Return the HMMs with covariances raised to the floor: where EM must start, lest its first step go down."""
+    raise_to_floor = _floored_variances if parameters.is_diagonal else _floored_matrices
+    return parameters._replace(covars=raise_to_floor(parameters.covars, prior.floor)[0])
+
+
 def normalised(sums: FloatArray, otherwise: FloatArray) -> FloatArray:
     """Return rows that sum to one, in proportion to `sums`; where all are zero, those of `otherwise`."""
     total = (sums @ np.ones(sums.shape[-1]))[..., None]  # several times faster than sum over a short axis

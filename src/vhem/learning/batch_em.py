@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vhem.kernels.baum_welch import Pairs, Prior, expectations, log_prior, m_step
+from vhem.kernels.baum_welch import Pairs, Prior, expectations, floored, log_prior, m_step
 from vhem.kernels.parameters import Expectations, FloatArray, IntArray, Parameters
 from vhem.learning.batch import Batch, Scale
 from vhem.learning.iteration import BoundError
@@ -85,7 +85,7 @@ def run(
     batch: Batch, start: Parameters, prior: Prior, scale: Scale, settings: Settings, rng: np.random.Generator
 ) -> Fits:
     """Iterate from `start` until every HMM has settled or `max_iter` is reached."""
-    done, now = Fits.room_for(start), Fits.room_for(start)
+    done, now = Fits.room_for(start), Fits.room_for(floored(start, prior))
     pairs = Pairs.grouped(batch.lengths, batch.groups)
     n_frames, frames = batch.n_frames, np.diff(batch.frame_offsets)
     least = np.where(frames > start.startprob.shape[1], _DEAD * n_frames / frames, 0.0)

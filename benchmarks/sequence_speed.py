@@ -1,0 +1,117 @@
+"""Learning from sequences, as ratios against hmmlearn in one run: many short sequences, one long one, EM-H3M.
+
+Every time is process time on one thread, except for the last table, which is wall-clock time on one and two threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import time
+import warnings
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import numpy as np
+from hmmlearn.hmm import GaussianHMM
+
+from vhem import H3M, HMM, MixtureOfHMMs, Sequences, fit_hmms
+
+PLAIN = {"reg_covar": 0.0, "startprob_prior": 0.0, "transmat_prior": 0.0, "covars_prior": 0.0}
+
+
+def best_time(work, repeats=5, clock=time.process_time):
+    """Return the shortest of several times, and the last result."""
+    times = []
+    for _ in range(repeats):
+        begin = clock()
+        result = work()
+        times.append(clock() - begin)
+    return min(times), result
+
+
+def random_hmm(rng, S, d, spread=2.0):
+    trans = rng.gamma(1.0, size=(S, S)) + 0.05 + 2 * np.eye(S)
+    trans /= trans.sum(axis=1, keepdims=True)
+    return HMM(np.full(S, 1 / S), trans, spread * rng.normal(size=(S, d)), rng.uniform(0.3, 2.0, size=(S, d)))
+
+
+def rival(S, n_iter, **arguments):
+    quiet = {"tol": -np.inf, "covars_prior": 0.0, "min_covar": 0.0, "implementation": "scaling"}
+    return GaussianHMM(S, n_iter=n_iter, **{**quiet, **arguments})
+
+
+def many_short_sequences(n=1000, T=50, d=3, S=3, n_iter=20, n_rival=100):
+    rng = np.random.default_rng(0)
+    X = np.stack([random_hmm(rng, S, d).sample(1, T, random_state=i)[0] for i in range(n)])
+    sequences = Sequences(X)
+    deviation = X.std(axis=1)[:, None]
+    means = X.mean(axis=1)[:, None] + deviation * np.linspace(-0.5, 0.5, S)[:, None]
+    uniform = np.full((n, S, S), 1 / S)
+    start = H3M.from_arrays(uniform[:, 0], uniform, means, np.repeat(deviation**2, S, axis=1))
+
+    def theirs():
+        scores = []
+        for k in range(n_rival):
+            model = rival(S, n_iter, init_params="")
+            model.startprob_, model.transmat_ = start.startprob[k], start.transmat[k]
+            model.means_, model.covars_ = start.means[k, :, 0], start.covars[k, :, 0]
+            scores.append(model.fit(X[k]).score(X[k]))
+        return np.array(scores)
+
+    def ours():
+        return fit_hmms(sequences, init=start, max_iter=n_iter, tol=0, n_jobs=1, return_report=True, **PLAIN)[1]
+
+    theirs_given, scores = best_time(theirs, 2)
+    ours_given, report = best_time(ours, 10)
+    error = np.abs(report.log_likelihoods[:n_rival] / scores - 1)
+    row(f"{n} HMMs, given start", theirs_given * n / n_rival, ours_given, "200")
+    print(f"{'':36}log-likelihoods differ by {np.median(error):.1e} (median), {error.max():.1e} (largest), relative")
+    theirs_own, _ = best_time(lambda: [rival(S, n_iter).fit(X[k]) for k in range(n_rival // 2)], 1)
+    ours_own, _ = best_time(lambda: fit_hmms(sequences, S, max_iter=n_iter, tol=0, n_jobs=1, random_state=0), 10)
+    row(f"{n} HMMs, own start", theirs_own * 2 * n / n_rival, ours_own, "300")
+
+
+def one_long_sequence(T=1_000_000, d=10, S=8):
+    rng = np.random.default_rng(1)
+    hmm = random_hmm(rng, S, d)
+    x = hmm.sample(1, T, random_state=0)[0]
+    model = rival(S, 1, init_params="")
+    model.startprob_, model.transmat_ = hmm.startprob, hmm.transmat
+    model.means_, model.covars_ = hmm.means[:, 0], hmm.covars[:, 0]
+    sequences = Sequences([x])
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    one, _ = best_time(lambda: fit_hmms(sequences, init=hmm, max_iter=0, n_jobs=1, tol=0), 2)
+    three, _ = best_time(lambda: fit_hmms(sequences, init=hmm, max_iter=2, n_jobs=1, tol=0), 2)
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / T
+    theirs, _ = best_time(lambda: model.fit(x), 2)
+    row(f"one sequence of {T} frames, an iteration", theirs, (three - one) / 2, "5")
+    print(f"{'':36}memory beyond the data: {memory / (8 * S):.1f} floats x S per frame (wanted: under 4)")
+
+
+def em_h3m(n=5000, K=10, T=50, d=3, S=3, n_iter=10):
+    rng = np.random.default_rng(2)
+    h3m = H3M([random_hmm(rng, S, d) for _ in range(K)])
+    sequences, _ = h3m.sample(n, T, random_state=0)
+
+    def fit(n_jobs):
+        return MixtureOfHMMs(K, S, init=h3m, max_iter=n_iter, tol=0, n_jobs=n_jobs).fit(sequences)
+
+    one, _ = best_time(lambda: fit(1), 5, time.perf_counter)
+    two, _ = best_time(lambda: fit(2), 5, time.perf_counter)
+    row(f"EM-H3M, {n} sequences, K {K}, two threads", one, two, "1.7")
+
+
+def row(name, theirs, ours, wanted):
+    print(f"{name:42}{theirs:10.3f} s{ours:10.4f} s{theirs / ours:9.1f}x   (wanted: {wanted}x)")
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    print(f"{'learning from sequences':42}{'hmmlearn':>12}{'vhem':>12}{'ratio':>10}")
+    many_short_sequences()
+    one_long_sequence()
+    print(f"{'threads (wall-clock time)':42}{'one':>12}{'two':>12}{'ratio':>10}")
+    em_h3m()
