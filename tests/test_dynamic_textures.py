@@ -244,6 +244,8 @@ def test_bad_mixtures_and_sequences():
     two = LinearDynamicalSystem(0.5 * np.eye(2), [[1.0, 0.0]], np.eye(2), 1.0)
     with pytest.raises(ValueError, match=r"systems\[1\] has 2 states and 1 dimensions, but systems\[0\] has 1 and 1"):
         MixtureOfLDS([one, two])
+    with pytest.raises(ValueError, match=r"weights of system 1 is -0\.5"):
+        MixtureOfLDS([one, one], weights=[1.5, -0.5])
     with pytest.raises(TypeError, match=r"systems\[0\] is a str"):
         MixtureOfLDS(["x"])
     with pytest.raises(ValueError, match=r"sequence 1 \(id 1\) misses a value at frame 2"):

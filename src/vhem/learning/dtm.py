@@ -124,8 +124,7 @@ class DynamicTextureMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         n_init = 1 if isinstance(self.init, MixtureOfLDS) else self.n_init
         runs = [self._run(sequences, settings, rng) for rng in generator(self.random_state).spawn(n_init)]
         best = max(runs, key=lambda r: r.bounds[-1])
-        keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
-        self.model_ = MixtureOfLDS.of(self._systems, self._weights)
+        self.model_ = keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
         warn(best, type(self).__name__, self.max_iter, self.tol)
         return self
 
@@ -201,9 +200,8 @@ class DynamicTextureMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return stacked([pca_system(group, self.n_states) for group in groups])
 
 
-def keep(estimator: Any, best: Run) -> None:
-    """Store what every estimator of dynamical systems learns."""
-    estimator._systems, estimator._weights = best.systems, best.weights
+def keep(estimator: Any, best: Run) -> MixtureOfLDS:
+    """Store what every estimator of dynamical systems learns, and return the mixture."""
     estimator.responsibilities_ = best.responsibilities
     estimator.labels_ = best.responsibilities.argmax(1)
     estimator.lower_bounds_ = np.array(best.bounds)
@@ -212,6 +210,7 @@ def keep(estimator: Any, best: Run) -> None:
     estimator.converged_ = best.converged
     estimator.n_empty_, estimator.n_floored_ = best.n_empty, best.n_floored
     estimator.n_held_back_ = best.n_held_back
+    return MixtureOfLDS.of(best.systems, best.weights)
 
 
 def check_start(init: MixtureOfLDS, name: str, n: int, stable: bool) -> None:

@@ -126,8 +126,7 @@ class HEMDynamicTextures(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         n_init = 1 if isinstance(self.init, MixtureOfLDS) else self.n_init
         runs = [self._run(base, counts, rng) for rng in generator(self.random_state).spawn(n_init)]
         best = max(runs, key=lambda r: r.bounds[-1])
-        keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
-        self.centers_ = MixtureOfLDS.of(self._systems, self._weights)
+        self.centers_ = keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
         if len(used) < len(mixture):
             self.responsibilities_ = self.predict_proba(mixture)
             self.labels_ = self.responsibilities_.argmax(1)
