@@ -284,6 +284,10 @@ def test_bad_use():
         HEMDynamicTextures(99).fit(mixture)
     with pytest.raises(ValueError, match="init has 2 systems but n_clusters is 3"):
         HEMDynamicTextures(3, init=mixture[:2]).fit(mixture)
+    with pytest.raises(ValueError, match="init has 6 dimensions, but the input has 1"):
+        HEMDynamicTextures(1, init=mixture[:1]).fit([LinearDynamicalSystem([[0.5]], [[1.0]], [[1.0]], 1.0)])
+    with pytest.raises(ValueError, match="init has 6 dimensions, but the input has 2"):
+        DynamicTextureMixture(1, init=mixture[:1]).fit(np.random.default_rng(0).normal(size=(3, 5, 2)))
     unstable = MixtureOfLDS([LinearDynamicalSystem([[1.5]], np.ones((6, 1)), [[1.0]], 1.0)])
     with pytest.raises(ValueError, match=r"spectral radius 1\.5 and is not stable"):
         HEMDynamicTextures(1, init=unstable).fit(mixture)
