@@ -69,6 +69,39 @@ def expectations(
     return out
 
 
+def advance(
+    parameters: Parameters,
+    X: FloatArray,
+    offsets: IntArray,
+    pairs: Pairs,
+    weights: FloatArray,
+    prior: Prior,
+    limits: Limits,
+    objectives: FloatArray,
+    n_iter: IntArray,
+) -> None:
+    """Iterate EM inside the compiled engine, in place, for as long as nothing happens that needs a closer look.
+
+    A shortcut for many HMMs with one sequence each and one diagonal Gaussian a state; others are left as they are. Each
+    HMM stops before the iteration in which it has settled or gone down, a state has died, a mean has moved so far that
+    digits are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step, and `n_iter`
+    counts its M-steps.
+    """
+    module = engine().module
+    one_each = (np.bincount(pairs.model, minlength=len(parameters.n_states)) == 1).all()
+    same_size = (parameters.n_states == parameters.startprob.shape[1]).all()
+    if module is None or not (
+        one_each and same_size and parameters.is_diagonal and parameters.mix_weights.shape[2] == 1
+    ):
+        return
+    arrays = [np.ascontiguousarray(a) for a in (prior.start, prior.trans, prior.scale, prior.floor)]
+    n_threads = _useful_threads(parameters, offsets, pairs, limits.n_threads)
+    module.learn(
+        *parameters, *arrays[:2], prior.covar, *arrays[2:], X, offsets, *pairs, weights, limits.least,
+        limits.tolerance, limits.max_iter, n_threads, objectives, n_iter,
+    )  # fmt: skip
+
+
 def _useful_threads(parameters: Parameters, offsets: IntArray, pairs: Pairs, n_threads: int) -> int:
     _, S, M, d = parameters.means.shape
     frames = float(np.diff(offsets)[pairs.sequence].sum())
@@ -120,6 +153,15 @@ def log_prior(parameters: Parameters, prior: Prior) -> FloatArray:
 def _weighted_log(counts: FloatArray, p: FloatArray) -> FloatArray:
     logs = np.log(np.where(counts > 0, p, 1.0))
     return np.asarray((counts * logs).reshape(len(p), -1).sum(axis=1))
+
+
+class Limits(NamedTuple):
+    """When `advance` stops."""
+
+    least: FloatArray  #: (K,) weighted frames below which a state has died
+    tolerance: FloatArray  #: (K,) gain below which an HMM has settled
+    max_iter: int
+    n_threads: int
 
 
 class Update(NamedTuple):

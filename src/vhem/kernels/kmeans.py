@@ -7,7 +7,7 @@ import numpy as np
 from vhem.kernels.engine import engine
 from vhem.kernels.parameters import FloatArray, IntArray
 
-_MAX_ITER = 20  # a start need not be converged: the EM that follows moves it anyway
+_MAX_ITER = 10  # a start need not be converged: the EM that follows moves it anyway
 _MOST_POINTS = 20_000  # of a group, evenly spaced, that move the centres
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vhem.kernels.baum_welch import Pairs, Prior, expectations, floored, log_prior, m_step
+from vhem.kernels.baum_welch import Limits, Pairs, Prior, advance, expectations, floored, log_prior, m_step
 from vhem.kernels.parameters import Expectations, FloatArray, IntArray, Parameters
 from vhem.learning.batch import Batch, Scale
 from vhem.learning.iteration import BoundError
@@ -90,34 +90,43 @@ def run(
     n_frames, frames = batch.n_frames, np.diff(batch.frame_offsets)
     least = np.where(frames > start.startprob.shape[1], _DEAD * n_frames / frames, 0.0)
     work = _Working(np.arange(len(frames)), pairs, batch.weights[pairs.sequence], n_frames, least, prior)
-    for iteration in range(settings.max_iter + 1):
-        last = iteration == settings.max_iter
-        weights = np.zeros_like(work.weights) if last else work.weights
-        e = expectations(now.parameters, batch.X, batch.offsets, work.pairs, weights, settings.n_threads)
-        before, now = now.objectives, _scored(now, e, work, iteration)
+    while True:
+        _advance(now, work, batch, settings)
+        e = expectations(now.parameters, batch.X, batch.offsets, work.pairs, work.weights, settings.n_threads)
+        before, now = now.objectives, _scored(now, e, work)
         now.n_falls[:] += _fell(before, now.objectives, work, batch, settings.strict)
         now.converged[:] = np.abs(now.objectives - before) < settings.tol * work.n_frames
-        settled = np.flatnonzero(now.converged | last)
-        if len(settled):
-            done.put(work.chosen[settled], now, settled)
-            left = np.flatnonzero(~(now.converged | last))
+        over = now.converged | (now.n_iter >= settings.max_iter)
+        if over.any():
+            done.put(work.chosen[over], now, np.flatnonzero(over))
+            left = np.flatnonzero(~over)
             if not len(left):
-                break
+                return _floors_counted(done, prior)
             now = now.take(left)
             work, kept = work.keep(left)
             e = Expectations(e.log_likelihoods[kept], *(a[left] for a in e[1:]))
         now = _updated(now, e, work, batch, settings)
         now = _reseeded(now, work, batch, scale, rng)
-    return done
 
 
-def _scored(now: Fits, e: Expectations, work: _Working, iteration: int) -> Fits:
+def _advance(now: Fits, work: _Working, batch: Batch, settings: Settings) -> None:
+    limits = Limits(work.least, settings.tol * work.n_frames, settings.max_iter, settings.n_threads)
+    data = (batch.X, batch.offsets, work.pairs, work.weights, work.prior, limits)
+    advance(now.parameters, *data, now.objectives, now.n_iter)
+
+
+def _floors_counted(done: Fits, prior: Prior) -> Fits:
+    if not done.parameters.is_diagonal:
+        return done
+    low = done.parameters.covars <= prior.floor[:, None, None]
+    return done._replace(n_floored=low.any(axis=-1).sum(axis=(1, 2)))
+
+
+def _scored(now: Fits, e: Expectations, work: _Working) -> Fits:
     scores = np.asarray(np.bincount(work.pairs.model, work.weights * e.log_likelihoods, len(work.chosen)), np.float64)
     objectives = scores + log_prior(now.parameters, work.prior)
-    now.n_iter[:] = iteration
     occupancy = e.occupancy @ np.ones(e.occupancy.shape[-1])
-    now = now._replace(objectives=objectives, log_likelihoods=scores)
-    return now._replace(occupancy=occupancy) if occupancy.any() else now
+    return now._replace(objectives=objectives, log_likelihoods=scores, occupancy=occupancy)
 
 
 def _updated(now: Fits, e: Expectations, work: _Working, batch: Batch, settings: Settings) -> Fits:
@@ -126,7 +135,7 @@ def _updated(now: Fits, e: Expectations, work: _Working, batch: Batch, settings:
         anchors = update.parameters.means
         again = (batch.X, batch.offsets, work.pairs, work.weights, settings.n_threads, anchors)
         update = m_step(expectations(now.parameters, *again), now.parameters, work.prior, anchors)
-    return now._replace(parameters=update.parameters, n_floored=update.n_floored)
+    return now._replace(parameters=update.parameters, n_floored=update.n_floored, n_iter=now.n_iter + 1)
 
 
 def _fell(before: FloatArray, after: FloatArray, work: _Working, batch: Batch, strict: bool) -> np.ndarray:

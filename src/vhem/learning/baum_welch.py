@@ -322,8 +322,10 @@ def n_parameters(parameters: Parameters, topology: str) -> IntArray:
 
 def information_scores(criterion: str, batch: Batch, fits: Fits, topology: str) -> FloatArray:
     """Return log L - ½ p log n (BIC) or log L - p (AIC) for p parameters and n observed frames: higher is better."""
-    seen = ~np.isnan(batch.X).all(axis=1)
-    n = np.add.reduceat(seen, batch.frame_offsets[:-1], dtype=np.float64)
+    n = np.diff(batch.frame_offsets).astype(np.float64)
+    gaps = np.isnan(batch.X)
+    if gaps.any():
+        n -= np.add.reduceat(gaps.all(axis=1), batch.frame_offsets[:-1], dtype=np.float64)
     price = np.ones_like(n) if criterion == "aic" else 0.5 * np.log(np.maximum(n, 1.0))
     return np.asarray(fits.log_likelihoods - price * n_parameters(fits.parameters, topology))
 
@@ -350,7 +352,7 @@ def held_out_scores(
 
 def _warn(report: FitReport, batch: Batch, options: Options) -> None:
     K = len(report.n_iter)
-    unseen = np.flatnonzero(np.isnan(batch.X).all(axis=0)).tolist()
+    unseen = [j for j in range(batch.X.shape[1]) if np.isnan(batch.X[0, j]) and np.isnan(batch.X[:, j]).all()]
     if unseen:
         warnings.warn(
             f"dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing.",

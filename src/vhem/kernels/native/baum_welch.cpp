@@ -11,6 +11,7 @@
 namespace {
 
 constexpr long kPackBytes = 1L << 24;   // the most memory of one pack's frames
+constexpr long kShort = 1000;           // frames that are learned from in a pack however few lanes are in use
 constexpr long kSlotDoubles = 1L << 22; // the most sums kept apart at a time
 
 // Where the sums over all pairs go, HMM by HMM: an array each for start, trans, occupancy, first and second.
@@ -47,6 +48,14 @@ class EStep {
         }
     }
 
+    void learn(const Learning& learning) {
+        parallel_for((pairs.n + kLanes - 1) / kLanes, n_threads, [&](long task, int thread) {
+            FlushDenormals flush;
+            const int lanes = static_cast<int>(std::min<long>(kLanes, pairs.n - task * kLanes));
+            if (suits(task * kLanes, lanes, kShort)) pack(thread).learn(pairs, task * kLanes, lanes, learning);
+        });
+    }
+
   private:
     const Arrays& a;
     const Frames& frames;
@@ -58,6 +67,11 @@ class EStep {
     std::vector<std::unique_ptr<Pack<Full, Mixture, States>>> packs;  // one per thread
     std::unique_ptr<double[]> slots;
 
+    Pack<Full, Mixture, States>& pack(int thread) {
+        if (!packs[thread]) packs[thread].reset(new Pack<Full, Mixture, States>(a, triangles, anchors, frames));
+        return *packs[thread];
+    }
+
     void run_pack(long at, double* sums, int thread, double* scores) {
         const int lanes = static_cast<int>(std::min<long>(kLanes, pairs.n - at));
         bool wanted = false;
@@ -68,22 +82,21 @@ class EStep {
         }
         ivec done = {};
         if (suits(at, lanes)) {
-            if (!packs[thread]) packs[thread].reset(new Pack<Full, Mixture, States>(a, triangles, anchors, frames));
-            done = packs[thread]->run(pairs, at, lanes, scores, wanted ? slot : nullptr);
+            done = pack(thread).run(pairs, at, lanes, scores, wanted ? slot : nullptr);
         }
         for (int l = 0; l < lanes; ++l)
             if (!done[l]) scores[l] = run_alone(at + l, wanted ? slot[l] : nullptr);
     }
 
-    // Whether enough lanes are busy long enough, in memory that stays small.
-    bool suits(long at, int lanes) const {
+    // Whether enough lanes are busy long enough, or all of them only briefly, in memory that stays small.
+    bool suits(long at, int lanes, long brief = 0) const {
         long longest = 0, all = 0;
         for (int l = 0; l < lanes; ++l) {
             const long T = frames.length(pairs.sequence[at + l]);
             longest = std::max(longest, T);
             all += T;
         }
-        return longest * kLanes <= 3 * all &&
+        return (longest <= brief || longest * kLanes <= 3 * all) &&
                longest * Pack<Full, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
     }
 
@@ -151,6 +164,41 @@ void expectations(Doubles startprob, Doubles transmat, Doubles mix_weights, Doub
     if (arrays.full) mirror(second.data(), static_cast<long>(arrays.K) * arrays.S * arrays.M, arrays.d);
 }
 
+template <int States>
+void learn_of_size(const Arrays& arrays, const Frames& frames, const Pairs& pairs, int n_threads, const Learning& l) {
+    EStep<false, false, States>(arrays, frames, pairs, arrays.means, n_threads).learn(l);
+}
+
+// One diagonal Gaussian a state, one sequence an HMM, all of one number of states.
+void learn(DoublesOut startprob, DoublesOut transmat, Doubles mix_weights, DoublesOut means, DoublesOut covars,
+           Integers n_states, Doubles start, Doubles trans, double covar, Doubles scale, Doubles floor, Doubles X,
+           Integers offsets, Integers sequence, Integers model, Doubles weight, Doubles least, Doubles tolerance,
+           int max_iter, int n_threads, DoublesOut objective, IntegersOut n_iter) {
+    const Arrays arrays = {startprob.data(),
+                           transmat.data(),
+                           mix_weights.data(),
+                           means.data(),
+                           covars.data(),
+                           n_states.data(),
+                           static_cast<int>(means.shape(0)),
+                           static_cast<int>(means.shape(1)),
+                           1,
+                           static_cast<int>(means.shape(3)),
+                           false};
+    const Frames frames = frames_of(X, offsets);
+    const Pairs pairs{sequence.data(), model.data(), weight.data(), static_cast<long>(sequence.shape(0))};
+    const Learning learning{startprob.data(), transmat.data(), means.data(),  covars.data(), objective.data(),
+                            n_iter.data(),    start.data(),    trans.data(),  scale.data(),  floor.data(),
+                            least.data(),     tolerance.data(), covar,         max_iter};
+    nb::gil_scoped_release release;
+    static constexpr decltype(&learn_of_size<0>) of_size[] = {learn_of_size<0>, learn_of_size<0>, learn_of_size<2>,
+                                                              learn_of_size<3>, learn_of_size<4>, learn_of_size<5>};
+    of_size[arrays.S <= 5 ? arrays.S : 0](arrays, frames, pairs, n_threads, learning);
+}
+
 }  // namespace
 
-void bind_baum_welch(nb::module_& m) { m.def("expectations", &expectations); }
+void bind_baum_welch(nb::module_& m) {
+    m.def("expectations", &expectations);
+    m.def("learn", &learn);
+}

@@ -9,6 +9,8 @@
 
 namespace {
 
+constexpr double kRounding = 1e-9;  // a fall of the objective, relative to its size, that arithmetic can explain
+constexpr double kFarShift = 1e6;   // squared deviations: moments about an anchor this far off have lost six digits
 constexpr double kSmallProduct = 1e-20;  // times the smallest sum of a frame, still a normal double
 
 // A sequence, the HMM it is seen under, and how much it counts.
@@ -42,6 +44,16 @@ struct Triangles {
             }
         });
     }
+};
+
+// HMMs that learn from one sequence each, arrays with one row per HMM: what goes in and comes out again, and the prior.
+struct Learning {
+    double *startprob, *transmat, *means, *covars, *objective;
+    int64_t* n_iter;
+    const double *start, *trans, *scale, *floor;  // imagined counts, imagined variances, smallest variances
+    const double *least, *tolerance;              // frames of a state that lives, and gain of an HMM that goes on
+    double covar;                                 // imagined frames
+    int max_iter;
 };
 
 // kLanes pairs side by side. Lanes beyond the number of pairs repeat the first, and count for nothing.
@@ -78,6 +90,28 @@ class Pack {
         return trusted;
     }
 
+    // EM in the lanes (one diagonal Gaussian a state) for as long as nothing happens that needs a closer look: an
+    // HMM that has settled or gone down, a state that died, a mean that moved far, digits that may be lost.
+    void learn(const Pairs& pairs, long begin, int lanes, const Learning& l) {
+        load_models(pairs, begin, lanes);
+        load_frames(pairs, begin, lanes);
+        load_prior(pairs, begin, lanes, l);
+        ivec going = ~ivec{};
+        while (any(going &= count < l.max_iter)) {
+            going &= missing ? run_forward<true>() : run_forward<false>();
+            const vec value = weight * log_likelihood + log_prior(l.covar), size = vmax(splat(1.0), vabs(objective));
+            going &= (vabs(value - objective) >= tolerance) & (value >= objective - kRounding * size);
+            if (!any(going)) break;
+            missing ? backward<true>() : backward<false>();
+            for (int s = 0; s < S(); ++s) going &= weight * sums[layout.occupancy + s] >= least_frames;
+            going &= estimate(l.covar);
+            objective = going ? value : objective;
+            count -= going;
+            apply(going);
+        }
+        keep(pairs, begin, lanes, l);
+    }
+
   private:
     const Arrays& a;
     const Triangles& triangles;
@@ -88,6 +122,10 @@ class Pack {
     VecArray memory, per_frame;
     vec *start, *trans, *factor, *used, *mean, *anchor, *scale, *constant, *variance;  // the lanes' HMMs
     vec *sums, *beta, *ratio, *difference;
+    VecArray learning;
+    vec *prior_start, *prior_trans, *imagined, *floor, *fresh;  // of `learn`; fresh: start, trans, mean, variance
+    vec weight, objective, tolerance, least_frames;
+    ivec count;  // iterations made
     vec *x, *alpha, *gain, *share;  // per frame: values, forward probabilities, b_s / Σ, shares of components
     vec log_likelihood;
     long T;            // of the longest lane
@@ -128,6 +166,99 @@ class Pack {
             total += constant[i];
         }
         return total;
+    }
+
+    void load_prior(const Pairs& pairs, long begin, int lanes, const Learning& l) {
+        const long n = S() + S() * S();
+        learning.resize(2 * n + 2 * a.d + 2 * G * a.d);
+        prior_start = learning.data(), prior_trans = prior_start + S(), imagined = prior_start + n;
+        floor = imagined + a.d, fresh = floor + a.d;
+        ivec k;
+        for (int i = 0; i < kLanes; ++i) k[i] = pairs.model[begin + (i < lanes ? i : 0)];
+        place(k, l.start, S(), prior_start);
+        place(k, l.trans, S() * S(), prior_trans);
+        place(k, l.scale, a.d, imagined);
+        place(k, l.floor, a.d, floor);
+        place(k, l.objective, 1, &objective);
+        place(k, l.tolerance, 1, &tolerance);
+        place(k, l.least, 1, &least_frames);
+        for (int i = 0; i < kLanes; ++i) {
+            weight[i] = pairs.weight[begin + (i < lanes ? i : 0)];
+            count[i] = l.n_iter[k[i]];
+        }
+    }
+
+    // Up to a constant: Σ ε_s log π_s + Σ ε_rs log a_rs - ½ κ Σ (log σ² + V/σ²), with -½ log σ² in `constant`.
+    vec log_prior(double covar) const {
+        vec total = {};
+        for (long i = 0; i < S() + S() * S(); ++i) {
+            const vec p = i < S() ? start[i] : trans[i - S()];
+            total += prior_start[i] > 0.0 ? prior_start[i] * vlog(prior_start[i] > 0.0 ? p : splat(1.0)) : vec{};
+        }
+        if (covar > 0)
+            for (long i = 0; i < G * a.d; ++i)
+                total += covar * (constant[i] + 0.5 * kLogTwoPi + imagined[i % a.d] * scale[i]);
+        return total;
+    }
+
+    // The M-step, into `fresh`. Returns the lanes whose means stayed near their anchors.
+    ivec estimate(double covar) {
+        for (int r = 0; r <= S(); ++r) {  // the starting states, then the rows of the transition matrix
+            vec total = {}, *to = fresh + r * S();
+            const vec *old = r ? trans + (r - 1) * S() : start, *more = prior_start + r * S();
+            for (int s = 0; s < S(); ++s) {
+                to[s] = fma(weight * sums[r * S() + s], r ? old[s] : splat(1.0), more[s]);
+                total += to[s];
+            }
+            const vec inverse = 1.0 / (total > 0.0 ? total : splat(1.0));
+            for (int s = 0; s < S(); ++s) to[s] = total > 0.0 ? to[s] * inverse : old[s];
+        }
+        ivec near = ~ivec{};
+        vec *means = fresh + S() + S() * S(), *variances = means + G * a.d;
+        for (long i = 0; i < G * a.d; ++i) {
+            const vec n = weight * sums[layout.occupancy + i / a.d], first = weight * sums[layout.first + i];
+            const vec offset = first / (n > 0.0 ? n : splat(1.0)), scatter = weight * sums[layout.second + i] - first * offset;
+            const vec all = n + covar, estimated = (scatter + covar * imagined[i % a.d]) / (all > 0.0 ? all : splat(1.0));
+            means[i] = mean[i] + offset;
+            variances[i] = vmax(all > 0.0 ? estimated : variance[i], floor[i % a.d]);
+            near &= offset * offset <= kFarShift * variances[i];
+        }
+        return near;
+    }
+
+    void apply(ivec going) {
+        const long n = S() * S();
+        for (long i = 0; i < S(); ++i) start[i] = going ? fresh[i] : start[i];
+        for (long i = 0; i < n; ++i) trans[i] = going ? fresh[S() + i] : trans[i];
+        for (long i = 0; i < G * a.d; ++i) {
+            mean[i] = anchor[i] = going ? fresh[S() + n + i] : mean[i];
+            variance[i] = going ? fresh[S() + n + G * a.d + i] : variance[i];
+        }
+        for (long g = 0; g < G; ++g) factor[g] = from_variances(g);
+        vec low = trans[0];
+        ivec tiny = {};
+        for (long i = 0; i < n; ++i) {
+            low = vmin(low, trans[i]);
+            tiny |= (trans[i] > 0.0) & (trans[i] < kTiny);
+        }
+        ergodic = low >= kErgodic;
+        least = tiny ? splat(-1.0) : vec{};
+    }
+
+    void keep(const Pairs& pairs, long begin, int lanes, const Learning& l) const {
+        for (int i = 0; i < lanes; ++i) {
+            const long k = pairs.model[begin + i];
+            take_out(i, start, S(), l.startprob + k * S());
+            take_out(i, trans, S() * S(), l.transmat + k * S() * S());
+            take_out(i, mean, G * a.d, l.means + k * G * a.d);
+            take_out(i, variance, G * a.d, l.covars + k * G * a.d);
+            l.objective[k] = objective[i];
+            l.n_iter[k] = count[i];
+        }
+    }
+
+    static void take_out(int lane, const vec* from, long n, double* out) {
+        for (long i = 0; i < n; ++i) out[i] = from[i][lane];
     }
 
     // Row k of `rows`, n numbers long, for every lane.

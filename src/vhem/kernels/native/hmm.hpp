@@ -365,9 +365,14 @@ class Forward {
     // next_s = Σ_r now_r a_rs: the states one frame ahead.
     void predict(const double* now, double* next) const {
         for (int s = 0; s < model.padded; s += kLanes) {
-            vec p = {};
-            for (int r = 0; r < model.S; ++r) p = fma(splat(now[r]), load(&model.trans[r * model.padded + s]), p);
-            store(next + s, p);
+            vec even = {}, odd = {};  // two sums, so that neither waits for the other
+            int r = 0;
+            for (; r + 1 < model.S; r += 2) {
+                even = fma(splat(now[r]), load(&model.trans[r * model.padded + s]), even);
+                odd = fma(splat(now[r + 1]), load(&model.trans[(r + 1) * model.padded + s]), odd);
+            }
+            if (r < model.S) even = fma(splat(now[r]), load(&model.trans[r * model.padded + s]), even);
+            store(next + s, even + odd);
         }
     }
 
