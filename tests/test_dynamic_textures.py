@@ -244,6 +244,8 @@ def test_bad_mixtures_and_sequences():
     two = LinearDynamicalSystem(0.5 * np.eye(2), [[1.0, 0.0]], np.eye(2), 1.0)
     with pytest.raises(ValueError, match=r"systems\[1\] has 2 states and 1 dimensions, but systems\[0\] has 1 and 1"):
         MixtureOfLDS([one, two])
+    with pytest.raises(ValueError, match=r"weights of system 1 is -0\.5"):
+        MixtureOfLDS([one, one], weights=[1.5, -0.5])
     with pytest.raises(TypeError, match=r"systems\[0\] is a str"):
         MixtureOfLDS(["x"])
     with pytest.raises(ValueError, match=r"sequence 1 \(id 1\) misses a value at frame 2"):
@@ -282,6 +284,10 @@ def test_bad_use():
         HEMDynamicTextures(99).fit(mixture)
     with pytest.raises(ValueError, match="init has 2 systems but n_clusters is 3"):
         HEMDynamicTextures(3, init=mixture[:2]).fit(mixture)
+    with pytest.raises(ValueError, match="init has 6 dimensions, but the input has 1"):
+        HEMDynamicTextures(1, init=mixture[:1]).fit([LinearDynamicalSystem([[0.5]], [[1.0]], [[1.0]], 1.0)])
+    with pytest.raises(ValueError, match="init has 6 dimensions, but the input has 2"):
+        DynamicTextureMixture(1, init=mixture[:1]).fit(np.random.default_rng(0).normal(size=(3, 5, 2)))
     unstable = MixtureOfLDS([LinearDynamicalSystem([[1.5]], np.ones((6, 1)), [[1.0]], 1.0)])
     with pytest.raises(ValueError, match=r"spectral radius 1\.5 and is not stable"):
         HEMDynamicTextures(1, init=unstable).fit(mixture)

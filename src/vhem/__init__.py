@@ -8,6 +8,7 @@ from vhem.learning.gaussian_mixture import HEMGaussianMixture
 from vhem.learning.hem_dtm import HEMDynamicTextures
 from vhem.learning.hierarchy import HierarchicalVHEM
 from vhem.learning.ppk import PPKClustering, ppk
+from vhem.learning.sampled_hem import SampledHEM
 from vhem.learning.selection import choose_n_clusters
 from vhem.learning.transformer import HMMTransformer
 from vhem.learning.vhem import VHEM
@@ -33,6 +34,7 @@ __all__ = [
     "MixtureOfHMMs",
     "MixtureOfLDS",
     "PPKClustering",
+    "SampledHEM",
     "Sequences",
     "aggregated_wasserstein",
     "choose_n_clusters",

@@ -273,6 +273,7 @@ class Update(NamedTuple):
     n_held_back: int  #: transition matrices kept stable
 
 
+@single_threaded
 def m_step(sums: Sums, systems: Systems, floor: float, isotropic: bool, stable: bool) -> Update:
     """Return the systems that maximise the bound for these sums, within the limits asked for.
 

@@ -18,6 +18,7 @@ from vhem.kernels.lds import LOG_TWO_PI, Filter, Sums, Systems, kalman, symmetri
 from vhem.kernels.parameters import FloatArray
 
 _CHUNK = 4_000_000  # numbers that the second moments of one chunk of base systems may take
+_NEGLIGIBLE = 1e-18  # weight of a base system, against the average of its cluster, below which it does not show
 
 
 class _Pairs(NamedTuple):
@@ -181,9 +182,9 @@ def e_step(
 
 
 def _sums(base: Systems, reduced: Systems, z: FloatArray, w: FloatArray, tau: int) -> Sums:
-    """Return the sums over base systems for one reduced system; those without weight are left out."""
+    """Return the sums over base systems for one reduced system; those that cannot show in them are left out."""
     sums = Sums.zeros(reduced)
-    members = np.flatnonzero(w > 0)
+    members = np.flatnonzero(w > _NEGLIGIBLE * w.mean())
     for rows in _chunks(base, reduced, tau):
         chosen = members[rows]
         if len(chosen):

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem.kernels import lds as kernels
+from vhem.kernels.blas import single_threaded
 from vhem.kernels.lds import Systems, spectral_radius
 from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.checks import check_choice, check_integer, check_real
@@ -120,12 +121,13 @@ class DynamicTextureMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         sequences = complete_sequences(X)
         if self.n_components > len(sequences):
             raise ValueError(f"n_components is {self.n_components}, but there are only {len(sequences)} sequences.")
+        if isinstance(self.init, MixtureOfLDS):
+            check_same_dimensions(self.init, sequences.n_dims)
         settings = self._settings(sequences)
         n_init = 1 if isinstance(self.init, MixtureOfLDS) else self.n_init
         runs = [self._run(sequences, settings, rng) for rng in generator(self.random_state).spawn(n_init)]
         best = max(runs, key=lambda r: r.bounds[-1])
-        keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
-        self.model_ = MixtureOfLDS.of(self._systems, self._weights)
+        self.model_ = keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
         warn(best, type(self).__name__, self.max_iter, self.tol)
         return self
 
@@ -201,9 +203,8 @@ class DynamicTextureMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return stacked([pca_system(group, self.n_states) for group in groups])
 
 
-def keep(estimator: Any, best: Run) -> None:
-    """Store what every estimator of dynamical systems learns."""
-    estimator._systems, estimator._weights = best.systems, best.weights
+def keep(estimator: Any, best: Run) -> MixtureOfLDS:
+    """Store what every estimator of dynamical systems learns, and return the mixture."""
     estimator.responsibilities_ = best.responsibilities
     estimator.labels_ = best.responsibilities.argmax(1)
     estimator.lower_bounds_ = np.array(best.bounds)
@@ -212,6 +213,7 @@ def keep(estimator: Any, best: Run) -> None:
     estimator.converged_ = best.converged
     estimator.n_empty_, estimator.n_floored_ = best.n_empty, best.n_floored
     estimator.n_held_back_ = best.n_held_back
+    return MixtureOfLDS.of(best.systems, best.weights)
 
 
 def check_start(init: MixtureOfLDS, name: str, n: int, stable: bool) -> None:
@@ -226,11 +228,18 @@ def check_start(init: MixtureOfLDS, name: str, n: int, stable: bool) -> None:
             )
 
 
+def check_same_dimensions(init: MixtureOfLDS, n_dims: int) -> None:
+    """Refuse a start made for other observations."""
+    if init.n_dims != n_dims:
+        raise ValueError(f"init has {init.n_dims} dimensions, but the input has {n_dims}; they must agree.")
+
+
 def stacked(parts: list[Systems]) -> Systems:
     """Return several sets of systems as one."""
     return Systems._make(map(np.concatenate, zip(*parts, strict=True)))
 
 
+@single_threaded
 def pca_system(sequences: list[FloatArray], n: int) -> Systems:
     """Return one system whose states are the principal components of the sequences (Doretto's start).
 

@@ -13,7 +13,7 @@ from vhem.kernels import lds_pairs as kernels
 from vhem.kernels.lds import Systems
 from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.checks import check_choice, check_in_range, check_integer, check_real
-from vhem.learning.dtm import check_start, keep
+from vhem.learning.dtm import check_same_dimensions, check_start, keep
 from vhem.learning.hem_gmm import weighted_choice
 from vhem.learning.lds_iteration import Run, Settings, in_order, run, warn
 from vhem.models.lds import LinearDynamicalSystem, MixtureOfLDS
@@ -122,12 +122,13 @@ class HEMDynamicTextures(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         used = np.flatnonzero(mixture.weights > 0)
         if self.n_clusters > len(used):
             raise ValueError(f"n_clusters is {self.n_clusters}, but X has only {len(used)} systems with weight.")
+        if isinstance(self.init, MixtureOfLDS):
+            check_same_dimensions(self.init, mixture.n_dims)
         base, counts = mixture.parameters.take(used), self._counts(mixture)[used]
         n_init = 1 if isinstance(self.init, MixtureOfLDS) else self.n_init
         runs = [self._run(base, counts, rng) for rng in generator(self.random_state).spawn(n_init)]
         best = max(runs, key=lambda r: r.bounds[-1])
-        keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
-        self.centers_ = MixtureOfLDS.of(self._systems, self._weights)
+        self.centers_ = keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
         if len(used) < len(mixture):
             self.responsibilities_ = self.predict_proba(mixture)
             self.labels_ = self.responsibilities_.argmax(1)

@@ -60,8 +60,8 @@ def ppk(
 
     Notes
     -----
-    For ρ ≤ 1 and models of one state (with one Gaussian) each, this is ∫ p_a^ρ p_b^ρ; with hidden states it is an upper
-    bound of it for ρ < 1, equal to it for ρ = 1, and k(a, a) is not 1. Normalise: k(a,b) / √(k(a,a) k(b,b)).
+    For models of one state with one Gaussian each, this is ∫ p_a^ρ p_b^ρ. With hidden states it is an upper bound of
+    that for ρ < 1 and equal to it for ρ = 1, and k(a, a) is not 1. Normalise: k(a,b) / √(k(a,a) k(b,b)).
 
     References
     ----------

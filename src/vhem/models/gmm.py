@@ -11,7 +11,7 @@ from vhem.immutable import Immutable
 from vhem.kernels import sequences as kernels
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
 from vhem.models.sampling import checked_lengths, sample
-from vhem.models.validation import Names, checked_parameters, floats
+from vhem.models.validation import Names, checked_parameters, checked_weights, floats
 from vhem.randomness import RandomState, generator
 
 
@@ -58,10 +58,10 @@ class GMM(Immutable):
     covars: FloatArray
 
     def __init__(self, weights: npt.ArrayLike, means: npt.ArrayLike, covars: npt.ArrayLike) -> None:
-        c, mu, sigma = floats(weights, "weights"), floats(means, "means"), floats(covars, "covars")
+        mu, sigma = floats(means, "means"), floats(covars, "covars")
         if mu.ndim != 2 or 0 in mu.shape:
             raise ValueError(f"means has shape {mu.shape}; it must be (M, d), none of them 0.")
-        one = np.ones((1, 1))
+        c, one = checked_weights(floats(weights, "weights"), len(mu), "component"), np.ones((1, 1))
         checked = checked_parameters(
             one, one[None], mu[None, None], sigma[None, None], c[None, None], None, _Places(single=True)
         )

@@ -183,7 +183,8 @@ class MixtureOfLDS(Immutable):
                     f"{members[0].n_states} and {members[0].n_dims}; systems of one mixture must agree."
                 )
         stacked = Systems._make(map(np.concatenate, zip(*(system.systems for system in members), strict=True)))
-        self._assign(stacked, checked_weights(weights, len(members)), checked_ids(ids, len(members), "systems"))
+        named = checked_ids(ids, len(members), "systems")
+        self._assign(stacked, checked_weights(weights, len(members), "system"), named)
 
     def _assign(self, parameters: Systems, weights: FloatArray, ids: list[Any]) -> None:
         for array in parameters:

@@ -52,8 +52,8 @@ def _reachability(transmat: FloatArray) -> npt.NDArray[np.bool_]:
 def _entry_probabilities(startprob: FloatArray, transmat: FloatArray, recurrent: npt.NDArray[np.bool_]) -> FloatArray:
     """Return the probability to enter the recurrent states first at each of them.
 
-    One transient state after the other is taken out and its visits passed on to where it leads. Nothing is subtracted, so
-    chains that leave a set of states once in 1e300 steps come out right too.
+    One transient state after the other is taken out and its visits passed on to where it leads. Nothing is subtracted,
+    so chains that leave a set of states once in 1e300 steps come out right too.
     """
     A, entry, left = transmat.copy(), startprob.copy(), np.ones(len(startprob), dtype=bool)
     for k in np.flatnonzero(~recurrent):

@@ -68,16 +68,16 @@ def checked_parameters(
     return filled._replace(covars=check(filled.covars, names))
 
 
-def checked_weights(weights: npt.ArrayLike | None, n: int) -> FloatArray:
+def checked_weights(weights: npt.ArrayLike | None, n: int, thing: str = "HMM") -> FloatArray:
     """Return mixture weights that sum to one; uniform if None."""
     if weights is None:
         return np.full(n, 1.0 / n)
     array = floats(weights, "weights")
     if array.shape != (n,):
-        raise ValueError(f"weights has shape {array.shape} for {n} HMMs; give one weight per HMM.")
+        raise ValueError(f"weights has shape {array.shape} for {n} {thing}s; give one weight per {thing}.")
     if not (array >= 0).all() or not np.isfinite(array).all():
         k = int(np.argmin(np.where(np.isfinite(array), array, -np.inf)))
-        raise ValueError(f"weights of HMM {k} is {array[k]}; weights are finite and not negative.")
+        raise ValueError(f"weights of {thing} {k} is {array[k]}; weights are finite and not negative.")
     total = array.sum()
     if abs(total - 1) > SUM_TOLERANCE:
         raise ValueError(f"weights sums to {total:.12g} instead of 1; divide it by its sum.")
