@@ -9,7 +9,7 @@ way,
 counting the
   same however long it is, scaled by one number.
 - HMMs of 6 states with diagonal covariances, best of five starts.
-- Fifteen trees are built and the one whose top stands best for the inputs is kept (`HierarchicalVHEM.n_trees`): how
+- Thirty trees are built and the one whose top stands best for the inputs is kept (`HierarchicalVHEM.n_trees`): how
   well a level stands for the one below says little about how well it stands for the motions.
 - τ is the median length of the motions (90 frames, three seconds). One virtual sequence per HMM: with such long
 sequences
@@ -50,7 +50,7 @@ class Settings(NamedTuple):
     n_starts: int = 5
     n_virtual: float = 1.0
     n_init: int = 12
-    n_trees: int = 15
+    n_trees: int = 30
     max_iter: int = 60
     tol: float = 1e-4
 
