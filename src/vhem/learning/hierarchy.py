@@ -151,7 +151,7 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return float(inputs.weights @ logsumexp(log_weights + J, axis=1) / self.tau)
 
     def search(
-        self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 2, n_jobs: int | None = None
+        self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 4, n_jobs: int | None = None
     ) -> SearchResult:
         """Find the inputs that suit sequences or HMMs best by descending the tree; see :meth:`Tree.search`."""
         check_is_fitted(self)

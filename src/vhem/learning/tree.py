@@ -111,7 +111,7 @@ class Tree:
         return self.labels(len(sizes) - 1 - sizes[::-1].index(n_clusters))
 
     def search(
-        self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 2, n_jobs: int | None = None
+        self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 4, n_jobs: int | None = None
     ) -> SearchResult:
         """Find the inputs that suit sequences or HMMs best, without trying them all.
 
