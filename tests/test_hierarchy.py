@@ -171,7 +171,7 @@ def test_one_seed_one_tree():
         ({"levels": (2, 4)}, "strictly decrease"),
         ({"levels": ()}, "at least one level"),
         ({"levels": 3}, "levels must be a sequence"),
-        ({"levels": (4, 0)}, "levels must be an integer of at least 1"),
+        ({"levels": (4, 0)}, "each of levels must be an integer of at least 1"),
         ({"variant": "leaves"}, "variant must be one of 'centres', 'inputs'"),
         ({"tau": 0}, "tau must be"),
     ],
@@ -213,5 +213,5 @@ def test_choosing_needs_something_to_choose_from():
     h3m, _ = nested(n_inputs=16)
     with pytest.raises(ValueError, match="at least 2 HMMs, got 8 and 1"):
         choose_n_clusters(h3m[:1])
-    with pytest.raises(ValueError, match="candidates must be an integer"):
+    with pytest.raises(ValueError, match="each of candidates must be an integer"):
         choose_n_clusters(h3m, [0, 1])

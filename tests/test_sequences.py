@@ -251,3 +251,25 @@ def test_tables_name_the_column_they_lack():
 def test_dates_sort_as_times():
     table = {"i": [0, 0], "t": np.array(["2024-02-01", "2024-01-01"], dtype="datetime64[D]"), "x": [2.0, 1.0]}
     assert Sequences.from_table(table, id="i", time="t", values="x")[0].ravel().tolist() == [1.0, 2.0]
+
+
+def test_sequences_named_by_several_columns():
+    frame = {"subject": [1, 1, 1, 2, 2], "trial": [1, 1, 2, 1, 1], "x": [0.0, 1.0, 2.0, 3.0, 4.0]}
+    sequences = Sequences.from_table(frame, id=["subject", "trial"], values=["x"], group="subject")
+    assert sequences.ids == ["1 / 1", "1 / 2", "2 / 1"]
+    assert sequences.groups == [1, 1, 2]
+    assert sequences.lengths.tolist() == [2, 1, 2]
+
+
+def test_groups_can_be_given():
+    sequences = Sequences([[0.0, 1.0], [2.0]], groups=["a", "b"])
+    assert sequences.groups == ["a", "b"]
+    assert Sequences(sequences, groups=["c", "d"]).groups == ["c", "d"]
+    for wrong in (["a"], "ab"):
+        with pytest.raises(ValueError, match="groups must have one value for each of the 2 sequences"):
+            Sequences([[0.0, 1.0], [2.0]], groups=wrong)
+
+
+def test_text_and_models_are_no_sequences():
+    with pytest.raises(TypeError, match="a list of text"):
+        Sequences(["hello", "you"])

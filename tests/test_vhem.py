@@ -77,9 +77,7 @@ def test_centres_average_their_members():
     init=st.sampled_from(["auto", "base", "kmeans++", "emissions"]),
 )
 @settings(max_examples=80, deadline=None)
-@pytest.mark.filterwarnings(
-    "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*clusters are empty:RuntimeWarning"
-)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*clusters:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:.*states of the centres:RuntimeWarning")
 def test_any_input_gives_finite_models_and_a_bound_that_never_falls(
     seed, K, n_clusters, n_states, n_mix, covariance_type, tau, n_virtual, weight_form, ragged, zeros, init
@@ -217,7 +215,7 @@ def test_as_many_clusters_as_inputs_or_more():
     h3m, _ = clustered(K=4, n_clusters=4)
     fit = VHEM(4, random_state=0, n_init=8).fit(h3m)
     assert sorted(fit.labels_) == [0, 1, 2, 3]
-    with pytest.warns(RuntimeWarning, match="of 9 clusters are empty, for 4 inputs"):
+    with pytest.warns(RuntimeWarning, match=r"there are more clusters \(9\) than inputs \(4\)"):
         assert len(set(VHEM(9, random_state=0).fit(h3m).labels_)) == 4
 
 
@@ -246,7 +244,7 @@ def test_inputs_of_weight_zero_take_no_part_but_are_labelled():
     np.testing.assert_allclose(beside.responsibilities_.sum(1), 1.0)
 
 
-@pytest.mark.filterwarnings("ignore:.*clusters are empty:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.*clusters:RuntimeWarning")
 def test_inputs_of_next_to_no_weight_do_no_harm():
     h3m, labels = clustered(K=12)
     weights = np.r_[np.full(9, 1 / 9), [1e-318, 1e-200, 1e-30]]

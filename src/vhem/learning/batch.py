@@ -84,8 +84,10 @@ class Batch(NamedTuple):
 
 def _numbered(groups: Iterable[Any], n: int) -> tuple[list[Any], IntArray]:
     labels = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
-    if len(labels) != n:
-        raise ValueError(f"groups has {len(labels)} entries for {n} sequences; give one for each.")
+    if isinstance(groups, str) or len(labels) != n:
+        raise ValueError(f"groups has {len(labels)} entries for {n} sequences; give one value for each sequence.")
+    if any(label != label for label in labels):  # noqa: PLR0124  (NaN is no name)
+        raise ValueError("groups has NaN; give every sequence the name of its group.")
     numbers: dict[Any, int] = {}
     index = [numbers.setdefault(label, len(numbers)) for label in labels]
     return list(numbers), np.array(index, dtype=np.int64)

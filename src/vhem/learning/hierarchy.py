@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem.kernels.parameters import FloatArray, IntArray
@@ -20,7 +20,7 @@ from vhem.randomness import generator
 from vhem.sequences import SequencesLike
 
 
-class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class HierarchicalVHEM(BaseEstimator):  # type: ignore[misc]
     """Cluster HMMs level by level: fewer and fewer centres, each summarising those below it.
 
     Parameters
@@ -160,7 +160,7 @@ class HierarchicalVHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
     def _check_levels(self) -> list[int]:
         check_choice("variant", self.variant, ("centres", "inputs"))
         try:
-            sizes = [check_integer("levels", size, 1) for size in self.levels]
+            sizes = [check_integer("each of levels", size, 1) for size in self.levels]
         except TypeError:
             raise ValueError(
                 f"levels must be a sequence of integers, such as (8, 4, 2), got {self.levels!r}."

@@ -107,7 +107,9 @@ def choose_n_clusters(
     3
     """
     h3m, rng = check_h3m("X", X), generator(random_state)
-    numbers = np.array(sorted({check_integer("candidates", k, 1) for k in candidates}))
+    if not isinstance(candidates, Iterable):
+        raise ValueError(f"candidates must be numbers of clusters to try, such as range(2, 9), got {candidates!r}.")
+    numbers = np.array(sorted({check_integer("each of candidates", k, 1) for k in candidates}))
     n_folds = min(check_integer("n_folds", n_folds, 2), len(h3m))
     if not len(numbers) or len(h3m) < 2:
         raise ValueError(f"choose_n_clusters needs candidates and at least 2 HMMs, got {len(numbers)} and {len(h3m)}.")

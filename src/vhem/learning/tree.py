@@ -216,7 +216,10 @@ class Tree:
 
     def to_networkx(self) -> Any:
         """Return a networkx directed graph, edges from the top down, nodes named as in Newick's notation."""
-        import networkx as nx  # noqa: PLC0415  (an optional library)
+        try:
+            import networkx as nx  # noqa: PLC0415  (an optional library)
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError("to_networkx needs networkx: pip install networkx") from None
 
         graph = nx.DiGraph()
         for node in self.walk():

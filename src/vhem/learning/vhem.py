@@ -77,7 +77,8 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     init : {"auto", "kmeans++", "emissions", "base"}, H3M or list of HMM
         Where to start. "base": distinct inputs drawn at random. "kmeans++": inputs far from one another. "emissions":
         groups around such inputs, their states made from the pooled emissions of the group. "auto": the restarts take
-        these in turn, and the best bound wins. An H3M is taken as it is, once, and the order of its clusters and
+        these in turn, and the best bound wins. Centres of left-right inputs need not be left-right, unless an H3M of
+        left-right HMMs is started from: what is zero there stays zero. An H3M is taken as it is, once, and the order of its clusters and
         states is kept; `n_states`, `n_mix`, `covariance_type` and `n_init` then have no effect.
     n_init : int, optional
         Restarts; the one with the highest bound is kept. None: 12, or 4 where inputs times clusters exceed 50,000.
@@ -392,9 +393,17 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 stacklevel=3,
             )
         if self.n_empty_clusters_ or self.n_clusters > n_used:
+            empty = (
+                f"{self.n_empty_clusters_} of {self.n_clusters} clusters are empty" if self.n_empty_clusters_ else ""
+            )
+            many = (
+                f"there are more clusters ({self.n_clusters}) than inputs ({n_used})"
+                if self.n_clusters > n_used
+                else ""
+            )
             warnings.warn(
-                f"{self.n_empty_clusters_} of {self.n_clusters} clusters are empty, for {n_used} inputs: no input "
-                "belongs to them, and their centres say nothing. Ask for fewer clusters, or raise n_init.",
+                f"{' and '.join(filter(None, (empty, many)))}: centres that no input belongs to say nothing. "
+                "Ask for fewer clusters, or raise n_init.",
                 RuntimeWarning,
                 stacklevel=3,
             )

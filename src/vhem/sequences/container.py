@@ -28,6 +28,8 @@ class Sequences(Immutable):
         computed.
     ids : list, optional
         One name per sequence, used in messages and results; 0, 1, … if not given.
+    groups : iterable, optional
+        What each sequence belongs to, such as a person; kept beside it, and passed to `fit_hmms` by who wants one HMM each.
 
     Attributes
     ----------
@@ -61,17 +63,20 @@ class Sequences(Immutable):
     ids: list[Any]
     groups: list[Any] | None
 
-    def __init__(self, arrays: SequencesLike, ids: Iterable[Any] | None = None) -> None:
+    def __init__(
+        self, arrays: SequencesLike, ids: Iterable[Any] | None = None, groups: Iterable[Any] | None = None
+    ) -> None:
         if isinstance(arrays, Sequences):
             names = arrays.ids if ids is None else checked_ids(ids, len(arrays), "sequences")
-            self._assign(arrays.X, arrays.lengths, names, arrays.groups)
+            kept = arrays.groups if groups is None else _checked_groups(groups, len(arrays))
+            self._assign(arrays.X, arrays.lengths, names, kept)
             return
         parts = _split(arrays)
         names = checked_ids(ids, len(parts), "sequences")
         checked = [_checked_array(part, _name(i, names)) for i, part in enumerate(parts)]
         _check_same_dimensions(checked, names)
         lengths = np.array([len(array) for array in checked], dtype=np.int64)
-        self._assign(np.concatenate(checked), lengths, names)
+        self._assign(np.concatenate(checked), lengths, names, _checked_groups(groups, len(parts)))
         self._check_finite()
 
     def _assign(self, X: FloatArray, lengths: IntArray, ids: list[Any], groups: list[Any] | None = None) -> None:
@@ -125,7 +130,7 @@ class Sequences(Immutable):
     def from_table(
         cls,
         frame: Any,
-        id: str,
+        id: str | list[str],
         time: str | None = None,
         values: Iterable[str] = (),
         group: str | None = None,
@@ -136,8 +141,8 @@ class Sequences(Immutable):
         ----------
         frame : pandas, polars or pyarrow table, or a dictionary of columns
             The table.
-        id : str
-            Column that names the sequence of each row. Rows of a sequence need not be adjacent; sequences
+        id : str or list of str
+            Column, or columns together, that name the sequence of each row (subject and trial, say). Rows of a sequence need not be adjacent; sequences
             come in the order of their first rows.
         time : str, optional
             Column by which the rows of each sequence are sorted; without it they stay in the table's order.
@@ -224,6 +229,15 @@ def as_sequences(sequences: SequencesLike) -> Sequences:
     return sequences if isinstance(sequences, Sequences) else Sequences(sequences)
 
 
+def _checked_groups(groups: Iterable[Any] | None, n: int) -> list[Any] | None:
+    if groups is None:
+        return None
+    labels = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
+    if isinstance(groups, str) or len(labels) != n:
+        raise ValueError(f"groups must have one value for each of the {n} sequences, got {groups!r}.")
+    return labels
+
+
 def _name(i: int, ids: list[Any]) -> str:
     """Return how messages speak of sequence i."""
     return f"sequence {i}" + ("" if ids[i] == i else f" (id {ids[i]!r})")
@@ -244,6 +258,10 @@ def _split(arrays: Any) -> list[Any]:
     parts = list(arrays)
     if not parts:
         raise ValueError("there are no sequences: the list is empty. Give at least one (T, d) array.")
+    if any(hasattr(part, "transmat") for part in parts):
+        raise TypeError("these are HMMs, not sequences; compare HMMs by expected_log_likelihood, cluster them by VHEM.")
+    if all(isinstance(part, str) for part in parts):
+        raise TypeError("sequences is a list of text; sequences are (T, d) arrays of numbers.")
     if all(np.isscalar(part) for part in parts):
         raise ValueError("sequences is a flat list of numbers. For one sequence of d = 1 write [x] instead of x.")
     return parts

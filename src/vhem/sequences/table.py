@@ -21,17 +21,30 @@ class Table(NamedTuple):
     groups: list[Any] | None  #: one value per sequence
 
 
-def read_table(frame: Any, id_column: str, time: str | None, values: Iterable[str], group: str | None) -> Table:
+def read_table(
+    frame: Any, id_column: str | list[str], time: str | None, values: Iterable[str], group: str | None
+) -> Table:
     """Return the sequences of a table; `Sequences.from_table` documents the arguments."""
     columns = [values] if isinstance(values, str) else list(values)
     if not columns:
         raise ValueError("values names no column; list the columns that hold the frame's values.")
-    names = column(frame, id_column)
-    codes, ids = _factorise(names, id_column)
+    names, label = _names(frame, id_column)
+    codes, ids = _factorise(names, label)
     X = np.column_stack([_numbers(frame, name) for name in columns])
     order = np.argsort(codes, kind="stable") if time is None else _time_order(frame, time, codes, ids)
     groups = None if group is None else _groups(column(frame, group), codes, ids, group)
     return Table(X[order], np.bincount(codes).astype(np.int64), ids, groups)
+
+
+def _names(frame: Any, id_column: str | list[str]) -> tuple[npt.NDArray[Any], str]:
+    """Return what names the sequence of each row: a column, or several of them joined by " / "."""
+    if isinstance(id_column, str):
+        return column(frame, id_column), id_column
+    parts = [column(frame, name) for name in id_column]
+    for name, part in zip(id_column, parts, strict=True):
+        _refuse_missing(part, name)
+    joined = [" / ".join(map(str, row)) for row in zip(*parts, strict=True)]
+    return np.array(joined, dtype=object), " / ".join(id_column)
 
 
 def column(frame: Any, name: str) -> npt.NDArray[Any]:
