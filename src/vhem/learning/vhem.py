@@ -77,9 +77,9 @@ class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     init : {"auto", "kmeans++", "emissions", "base"}, H3M or list of HMM
         Where to start. "base": distinct inputs drawn at random. "kmeans++": inputs far from one another. "emissions":
         groups around such inputs, their states made from the pooled emissions of the group. "auto": the restarts take
-        these in turn, and the best bound wins. Centres of left-right inputs need not be left-right, unless an H3M of
-        left-right HMMs is started from: what is zero there stays zero. An H3M is taken as it is, once, and the order of its clusters and
-        states is kept; `n_states`, `n_mix`, `covariance_type` and `n_init` then have no effect.
+        these in turn, and the best bound wins. An H3M is taken as it is, once, and the order of its clusters and states
+        is kept; `n_states`, `n_mix`, `covariance_type` and `n_init` then have no effect. Centres of left-right inputs
+        are left-right only if an H3M of left-right HMMs is started from: what is zero there stays zero.
     n_init : int, optional
         Restarts; the one with the highest bound is kept. None: 12, or 4 where inputs times clusters exceed 50,000.
         Look at `restarts_`: where the best bounds differ much, more restarts may find better clusters.

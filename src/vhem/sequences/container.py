@@ -29,7 +29,7 @@ class Sequences(Immutable):
     ids : list, optional
         One name per sequence, used in messages and results; 0, 1, … if not given.
     groups : iterable, optional
-        What each sequence belongs to, such as a person; kept beside it, and passed to `fit_hmms` by who wants one HMM each.
+        What each sequence belongs to, such as a person; kept beside it, to be passed to `fit_hmms`.
 
     Attributes
     ----------
@@ -142,8 +142,8 @@ class Sequences(Immutable):
         frame : pandas, polars or pyarrow table, or a dictionary of columns
             The table.
         id : str or list of str
-            Column, or columns together, that name the sequence of each row (subject and trial, say). Rows of a sequence need not be adjacent; sequences
-            come in the order of their first rows.
+            Column, or columns together (subject and trial, say), that name the sequence of each row. Rows of a sequence
+            need not be adjacent; sequences come in the order of their first rows.
         time : str, optional
             Column by which the rows of each sequence are sorted; without it they stay in the table's order.
         values : list of str
