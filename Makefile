@@ -6,12 +6,13 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test bench lint format types clean help
+.PHONY: demo test bench motion lint format clean help
 
 help:
 	@echo "make demo    the main job end to end on a small simulated study"
 	@echo "make test    the whole test suite"
 	@echo "make bench   the speed tables, as ratios"
+	@echo "make motion  the paper's motion study, into results/"
 	@echo "make lint    ruff and mypy; make format rewrites the code's layout"
 
 $(BIN)/python:
@@ -40,6 +41,9 @@ bench: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/vhem_speed.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/ppk_speed.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/sequence_speed.py
+
+motion: $(STAMP)
+	$(BIN)/vhem experiment motion --out results
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

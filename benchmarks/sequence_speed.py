@@ -108,8 +108,8 @@ def em_h3m(n=5000, K=10, T=50, d=3, S=3, n_iter=10):
     def fit(n_jobs):
         return MixtureOfHMMs(K, S, init=h3m, max_iter=n_iter, tol=0, n_jobs=n_jobs).fit(sequences)
 
-    one, _ = best_time(lambda: fit(1), 5, time.perf_counter)
-    two, _ = best_time(lambda: fit(2), 5, time.perf_counter)
+    one, _ = best_time(lambda: fit(1), 10, time.perf_counter)
+    two, _ = best_time(lambda: fit(2), 10, time.perf_counter)
     row(f"EM-H3M, {n} sequences, K {K}, two threads", one, two, "1.7")
 
 
