@@ -8,6 +8,7 @@ from helpers import available_engines, left_right, random_h3m, random_hmm, use_e
 from scipy.integrate import quad
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from test_vhem import clustered
 
@@ -274,3 +275,13 @@ def test_wasserstein_of_left_right_models_by_length():
     b = HMM(b.startprob, b.transmat, [[5.0], [2.0], [4.0]], np.ones((3, 1)))
     assert aggregated_wasserstein(a, b)[0, 0] == pytest.approx(0.0, abs=1e-6)  # in the long run, only the last state
     assert aggregated_wasserstein(a, b, length=10)[0, 0] > 1.0
+
+
+def test_new_hmms_go_to_the_likeliest_centre():
+    places = [0.0, 0.3, 20.0, 20.4, 20.2]
+    hmms = [HMM([1.0], [[1.0]], [[x]], [[1.0]]) for x in places]
+    fit = PPKClustering(2, length=5, random_state=0).fit(hmms)
+    np.testing.assert_array_equal(fit.predict(hmms), fit.labels_)
+    assert fit.predict(HMM([1.0], [[1.0]], [[18.0]], [[1.0]]))[0] == fit.labels_[2]
+    with pytest.raises(NotFittedError):
+        PPKClustering(2).predict(hmms)

@@ -32,7 +32,7 @@ def clustered(seed=0, K=60, n_clusters=3, S=3, M=1, d=2, spread=4.0, covariance_
     return h3m, labels
 
 
-def same_models(a, b, rtol=1e-8, atol=1e-10):
+def assert_same_models(a, b, rtol=1e-8, atol=1e-10):
     for name in ("weights", "startprob", "transmat", "mix_weights", "means", "covars"):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=rtol, atol=atol, err_msg=name)
 
@@ -107,7 +107,7 @@ def test_exactly_as_many_iterations_as_asked_for_and_the_order_kept():
         assert fit.n_iter_ == m
         assert len(fit.lower_bounds_) == m + 1
         assert fit.lower_bounds_[-1] == fit.lower_bound_
-        same_models(fit.centers_, step)
+        assert_same_models(fit.centers_, step)
         step = VHEM(3, init=step, max_iter=1, tol=0).fit(h3m).centers_
 
 
@@ -117,7 +117,7 @@ def test_order_is_canonical():
     for fit in fits:
         assert np.all(np.diff(fit.centers_.weights) <= 0)
         assert np.all(np.diff(fit.centers_.stationary(), axis=1) <= 1e-9)
-    same_models(fits[0].centers_, fits[1].centers_, rtol=1e-2, atol=1e-2)
+    assert_same_models(fits[0].centers_, fits[1].centers_, rtol=1e-2, atol=1e-2)
 
 
 def test_order_of_inputs_and_of_states_changes_nothing_but_order():
@@ -126,10 +126,10 @@ def test_order_of_inputs_and_of_states_changes_nothing_but_order():
     reference = VHEM(3, init=start, max_iter=5, tol=0, n_virtual=0.05).fit(h3m)
     order = np.random.default_rng(0).permutation(len(h3m))
     shuffled = VHEM(3, init=start, max_iter=5, tol=0, n_virtual=0.05).fit(h3m[order])
-    same_models(shuffled.centers_, reference.centers_)
+    assert_same_models(shuffled.centers_, reference.centers_)
     np.testing.assert_allclose(shuffled.responsibilities_, reference.responsibilities_[order], atol=1e-9)
     turned = H3M([permuted(hmm, [2, 0, 1]) for hmm in h3m])
-    same_models(VHEM(3, init=start, max_iter=5, tol=0, n_virtual=0.05).fit(turned).centers_, reference.centers_)
+    assert_same_models(VHEM(3, init=start, max_iter=5, tol=0, n_virtual=0.05).fit(turned).centers_, reference.centers_)
 
 
 def permuted(hmm, order):
@@ -144,7 +144,7 @@ def test_every_input_twice_changes_no_centre():
     for form in ("models", "virtual"):
         once = VHEM(3, init=start, max_iter=5, tol=0, n_virtual=0.05, weight_form=form).fit(h3m)
         twice = VHEM(3, init=start, max_iter=5, tol=0, n_virtual=0.05, weight_form=form).fit(H3M.pool([h3m, h3m]))
-        same_models(twice.centers_, once.centers_)
+        assert_same_models(twice.centers_, once.centers_)
 
 
 @pytest.mark.parametrize("layout", ["F", "strided", "float32"])
@@ -183,13 +183,13 @@ def test_engines_give_the_same_labels_and_centres(monkeypatch):
         fits.append(VHEM(4, init=h3m[:4], max_iter=20, tol=0).fit(h3m))
     for fit in fits[1:]:
         np.testing.assert_array_equal(fit.labels_, fits[0].labels_)
-        same_models(fit.centers_, fits[0].centers_)
+        assert_same_models(fit.centers_, fits[0].centers_)
 
 
 def test_shortcuts_change_nothing():
     h3m, _ = clustered(K=200, n_clusters=8, spread=1.0)
     fits = [VHEM(8, tau=80, random_state=2, shortcuts=s, n_init=2, max_iter=30, tol=0).fit(h3m) for s in (True, False)]
-    same_models(fits[0].centers_, fits[1].centers_)
+    assert_same_models(fits[0].centers_, fits[1].centers_)
     np.testing.assert_allclose(fits[0].responsibilities_, fits[1].responsibilities_, atol=1e-9)
 
 
@@ -238,7 +238,7 @@ def test_inputs_of_weight_zero_take_no_part_but_are_labelled():
     start = h3m[[0, 1, 2]]
     alone = VHEM(3, init=start, n_virtual=1.0, max_iter=6, tol=0).fit(heavy)
     beside = VHEM(3, init=start, n_virtual=9 / 12, max_iter=6, tol=0).fit(h3m.with_weights(weights))
-    same_models(beside.centers_, alone.centers_)
+    assert_same_models(beside.centers_, alone.centers_)
     assert beside.lower_bound_ == pytest.approx(alone.lower_bound_)
     assert adjusted_rand_score(labels, beside.labels_) == 1.0
     np.testing.assert_allclose(beside.responsibilities_.sum(1), 1.0)
@@ -287,7 +287,7 @@ def test_a_start_a_million_deviations_off_does_not_lose_the_covariances():
     far = H3M([HMM([1.0], [[1.0]], [[1e7, -1e7]], [[1.0, 1.0]])])
     fit = VHEM(1, init=far, max_iter=3, tol=0, n_virtual=1e-3).fit(h3m)
     near = VHEM(1, init=h3m[:1], max_iter=3, tol=0, n_virtual=1e-3).fit(h3m)
-    same_models(fit.centers_, near.centers_, rtol=1e-7)
+    assert_same_models(fit.centers_, near.centers_, rtol=1e-7)
 
 
 def test_grown_and_shrunk_models_stay_close():

@@ -7,12 +7,13 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import eigh
 from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
 
 from vhem.kernels import ppk as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.checks import check_choice, check_h3m, check_in_range, check_integer, check_real
-from vhem.learning.expectation import check_dimensions, divergence
+from vhem.learning.expectation import check_dimensions, divergence, expected_log_likelihood
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import H3M, HMM
@@ -147,8 +148,8 @@ class PPKClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    New HMMs are labelled by the centre under which their sequences are likeliest:
-    ``vhem.expected_log_likelihood(new, fit.centers_, length).argmax(1)``.
+    An embedding has no place for HMMs it was not made of: `predict` labels them by the centre under which their
+    sequences are likeliest, which need not be the cluster they would have come into.
 
     References
     ----------
@@ -212,6 +213,12 @@ class PPKClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self._assign(h3m, rng)
         self.centers_ = self._make_centers(h3m, rng)
         return self
+
+    def predict(self, X: H3M | HMM | list[HMM]) -> IntArray:
+        """Return, for each HMM of `X`, the cluster under whose centre its sequences are likeliest."""
+        check_is_fitted(self)
+        J = expected_log_likelihood(check_h3m("X", X), self.centers_, self.length, n_jobs=self.n_jobs)
+        return np.asarray(J.argmax(1))
 
     def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
         """Cluster the HMMs of `X` and return the cluster of each."""
