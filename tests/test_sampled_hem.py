@@ -6,7 +6,7 @@ from helpers import available_engines, random_h3m, use_engine
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
-from test_vhem import clustered, same_models
+from test_vhem import assert_same_models, clustered
 
 from vhem import H3M, HMM, VHEM, SampledHEM
 
@@ -30,7 +30,7 @@ def test_engines_agree(monkeypatch):
         fits.append(SampledHEM(3, n_samples=5, n_init=1, max_iter=5, tol=0, random_state=0).fit(h3m))
     for fit in fits[1:]:
         np.testing.assert_array_equal(fit.labels_, fits[0].labels_)
-        same_models(fit.centers_, fits[0].centers_, rtol=1e-6, atol=1e-8)
+        assert_same_models(fit.centers_, fits[0].centers_, rtol=1e-6, atol=1e-8)
 
 
 def test_labels_approach_vhems_as_samples_grow():
