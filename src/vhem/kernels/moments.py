@@ -13,7 +13,7 @@ from vhem.kernels.parameters import FloatArray, IntArray
 class Moments(NamedTuple):
     """Of every group and dimension, (G, d); missing values are passed over."""
 
-    count: FloatArray  #: values that are there
+    seen: FloatArray  #: numbers of values that are not missing
     mean: FloatArray  #: of those; 0 where there are none
     squares: FloatArray  #: sum of squared deviations from the mean
     largest: FloatArray  #: largest absolute value
