@@ -5,6 +5,7 @@ To add a class to what can be saved, see :mod:`vhem.files.registry`.
 
 from vhem.files import kinds as _kinds  # registers them
 from vhem.files.container import ModelFileError
+from vhem.files.labels import write_labels
 from vhem.files.model_files import FileDescription, describe, load
 from vhem.files.registry import Ids, Kind, register, register_estimator, register_record
 
@@ -18,6 +19,7 @@ __all__ = [
     "register",
     "register_estimator",
     "register_record",
+    "write_labels",
 ]
 
 del _kinds
