@@ -1,6 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
-from vhem.files import ModelFileError, load, write_labels
+from vhem.files import ModelFileError, from_emhmm, from_hmmlearn, load, write_labels
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
 from vhem.learning.em_h3m import MixtureOfHMMs
@@ -43,6 +43,8 @@ __all__ = [
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",
+    "from_emhmm",
+    "from_hmmlearn",
     "load",
     "ppk",
     "read_sequences",
