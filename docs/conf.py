@@ -1,0 +1,51 @@
+"""How the documentation is built: `make docs`."""
+
+from importlib.metadata import version as installed_version
+
+project = "vhem"
+author = "The vhem developers"
+copyright = "The vhem developers"
+release = version = installed_version("vhem")
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "matplotlib.sphinxext.plot_directive",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+
+]
+exclude_patterns = ["_build"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 3
+suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions, which are no news to anybody
+
+autosummary_generate = True
+numpydoc_class_members_toctree = False
+numpydoc_show_inherited_class_members = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "examples",
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": r"conftest|__init__",
+    "abort_on_example_error": True,
+    "remove_config_comments": True,
+    "show_memory": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = f"vhem {release}"
+html_show_sourcelink = False
+html_theme_options = {
+    "navbar_end": ["theme-switcher"],
+    "show_toc_level": 2,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "secondary_sidebar_items": ["page-toc"],
+}
+
