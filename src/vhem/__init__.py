@@ -1,5 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
+from vhem import plotting, report
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
 from vhem.learning.em_h3m import MixtureOfHMMs
@@ -41,6 +42,8 @@ __all__ = [
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",
+    "plotting",
     "ppk",
+    "report",
     "show_versions",
 ]

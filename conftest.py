@@ -1,0 +1,12 @@
+"""For tests and doctests alike: pictures do not pile up."""
+
+import sys
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def close_figures():
+    yield
+    if pyplot := sys.modules.get("matplotlib.pyplot"):
+        pyplot.close("all")
