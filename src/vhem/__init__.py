@@ -1,6 +1,7 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem import plotting, report
+from vhem.files import ModelFileError, load
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
 from vhem.learning.em_h3m import MixtureOfHMMs
@@ -34,6 +35,7 @@ __all__ = [
     "LinearDynamicalSystem",
     "MixtureOfHMMs",
     "MixtureOfLDS",
+    "ModelFileError",
     "PPKClustering",
     "SampledHEM",
     "Sequences",
@@ -42,6 +44,7 @@ __all__ = [
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",
+    "load",
     "plotting",
     "ppk",
     "report",
