@@ -118,11 +118,13 @@ def test_kernels_compile_for_arm64(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
-def test_the_demo_finds_the_strategies(capsys):
+def test_the_demo_finds_the_strategies_and_ends_with_a_report(capsys, tmp_path):
     from vhem import demo
 
-    demo.main()
+    demo.main(tmp_path / "demo.html")
     out = capsys.readouterr().out
     assert "40 viewers" in out
     assert out.count("Cluster ") == 3
     assert "adjusted Rand index 1.00" in out
+    assert out.endswith(f"{tmp_path / 'demo.html'}\n")
+    assert "How 40 viewers look at faces" in (tmp_path / "demo.html").read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from vhem.learning.checks import check_h3m
 from vhem.learning.em_h3m import MixtureOfHMMs
 from vhem.learning.hierarchy import HierarchicalVHEM
 from vhem.models import H3M, HMM
+from vhem.report.run import Run, run_of
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 
@@ -21,7 +22,7 @@ from vhem.sequences import Sequences, SequencesLike, as_sequences
 class Clustering:
     """Members, the clusters above them, and what is known about both."""
 
-    fit: Any
+    run: Run
     names: list[str]  #: of the members
     inputs: H3M | None  #: the members' HMMs; a mixture of HMMs on sequences has none
     levels: list[H3M]  #: the centres, from the level above the members to the top
@@ -65,9 +66,17 @@ def clustering(
         raise ValueError(f"classes has {len(classes)} entries for {len(names)} members; give one for each.")
     first = fit.fits_[0] if isinstance(fit, HierarchicalVHEM) else fit
     return Clustering(
-        fit, names, inputs, levels, parents, getattr(first, "responsibilities_", None), data, owners,
-        None if classes is None else [str(c) for c in classes], int(getattr(fit, "tau", 10)),
-    )  # fmt: skip
+        run=run_of(fit, "sequences" if inputs is None else "hmms"),
+        names=names,
+        inputs=inputs,
+        levels=levels,
+        parents=parents,
+        responsibilities=getattr(first, "responsibilities_", None),
+        sequences=data,
+        owners=owners,
+        classes=None if classes is None else [str(c) for c in classes],
+        tau=int(getattr(fit, "tau", 10)),
+    )
 
 
 def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M, list[H3M], list[IntArray]]:

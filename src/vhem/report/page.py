@@ -22,6 +22,7 @@ from vhem.report.payload import as_script, payload
 from vhem.sequences import SequencesLike
 
 _SCRIPTS = ("base.js", "draw.js", "clusters.js", "tree.js", "details.js", "members.js", "start.js")
+_TABLES = 60_000  # bytes, about, of the page without data, style and script
 
 
 def write(
@@ -88,20 +89,32 @@ def write(
     >>> "viewer 01" in text
     True
     """
-    check_real("max_megabytes", max_megabytes, 0.0, open_interval=True)
     content = clustering(fit, hmms, sequences, groups, classes)
+    said = [str(getattr(warning, "message", warning)) for warning in warnings]
+    return write_clustering(
+        path, content, image=image, extent=extent, names=names, title=title, command=command,
+        warnings=said or content.run.warnings, max_megabytes=max_megabytes,
+    )  # fmt: skip
+
+
+def write_clustering(
+    path: str | os.PathLike[str], content: Clustering, *, image: str | Path | npt.ArrayLike | None,
+    extent: tuple[float, float, float, float] | None, names: Sequence[str] | None, title: str, command: str | None,
+    warnings: list[str], max_megabytes: float,
+) -> Path:  # fmt: skip
+    """Write the report on a clustering that is already in a report's form; see :func:`write`."""
+    check_real("max_megabytes", max_megabytes, 0.0, open_interval=True)
     _check_names(names, content)
     background = _background(image, extent, content)
     parts = {name: _part(name) for name in ("page.css", *_SCRIPTS)}
-    used = sum(map(len, parts.values())) + len(str(background)) + 40_000 + 60 * len(content.names)
+    used = sum(map(len, parts.values())) + len(str(background)) + _TABLES
     notes: list[str] = []
     data = payload(content, max_megabytes * 1e6 - used, notes)
-    data |= {"dimensionNames": [str(n) for n in names] if names else None, "image": background}
-    said = [*(str(getattr(w, "message", w)) for w in warnings)]
-    page = _render(content, data, parts, title, command, said, notes)
+    data |= {"dimensionNames": [str(name) for name in names] if names else None, "image": background}
+    page = _render(content, data, parts, title, command, warnings, notes)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(target.name + ".part")
+    unfinished = target.with_name(target.name + ".part")  # a reader never finds half a report
     unfinished.write_text(page, encoding="utf-8")
     unfinished.replace(target)
     return target
@@ -123,16 +136,14 @@ def _render(
         template.render(
             title=title,
             made=datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC").lstrip("0"),
-            method=type(content.fit).__name__,
+            run=content.run,
             summary=facts.summary(content),
-            settings=facts.settings(content.fit),
             figures=facts.figures(content),
             agreement=agreement,
             headline=facts.headline(agreement),
-            warnings=list(dict.fromkeys([*warnings, *([] if warnings else facts.warnings_of(content))])),
+            warnings=warnings,
             notes=notes,
             versions=facts.versions(),
-            recipe=facts.recipe(content),
             command=command,
             style=Markup(parts["page.css"]),
             data=Markup(as_script(data)),

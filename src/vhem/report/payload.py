@@ -28,7 +28,7 @@ def payload(content: Clustering, room: float, notes: list[str]) -> dict[str, Any
         "layers": [[], *([_model(hmm, decimals) for hmm in level] for level in content.levels)],
         "weights": [np.round(level.weights, _PROBABILITIES).tolist() for level in content.levels],
         "parents": [parent.tolist() for parent in content.parents],
-        "restarts": _restarts(content.fit),
+        "restarts": [restart._asdict() for restart in content.run.restarts],
         "divergence": _divergence(content),
     }
     room -= len(json.dumps(data))
@@ -99,18 +99,6 @@ def _shares(row: FloatArray) -> list[list[float]]:
     """Return the clusters that a member belongs to, most probable first, down to a thousandth."""
     best = np.argsort(-row, kind="stable")[:4]
     return [[int(k), round(float(row[k]), 4)] for k in best if row[k] >= 0.001]
-
-
-def _restarts(fit: Any) -> list[dict[str, Any]]:
-    first = fit.fits_[0] if hasattr(fit, "fits_") else fit
-    return [
-        {"init": r.init, "bounds": _significant_bounds(r.lower_bounds), "converged": bool(r.converged)}
-        for r in getattr(first, "restarts_", [])
-    ]
-
-
-def _significant_bounds(bounds: FloatArray) -> list[float]:
-    return [round(float(b), 4) for b in bounds if np.isfinite(b)]
 
 
 def _divergence(content: Clustering) -> list[list[float]] | None:

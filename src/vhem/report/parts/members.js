@@ -10,13 +10,13 @@ const COLUMNS = [
   DATA.members.sequences.some((n) => n) && { name: "Sequences", value: (k) => DATA.members.sequences[k], cell: (k) => String(DATA.members.sequences[k]), number: true },
 ].filter(Boolean);
 const view = { column: 0, down: false, page: 0, rows: [] };
-const haystack = DATA.members.names.map((name, k) => [name, className(k) || "", nodeName(1, clusterOf[k])].join(" ").toLowerCase());
+const haystack = DATA.members.names.map((name, k) => `${name}\n${className(k) || ""}`.toLowerCase());
 
 function find() {
-  const words = byId("search").value.toLowerCase().split(/\s+/).filter(Boolean), cluster = byId("cluster-filter").value;
+  const sought = byId("search").value.toLowerCase().trim(), cluster = byId("cluster-filter").value;
   const { value } = COLUMNS[view.column], sign = view.down ? -1 : 1;
   const order = (a, b) => { const x = value(a), y = value(b); return typeof x === "number" ? x - y : text.compare(x, y); };
-  view.rows = haystack.map((_, k) => k).filter((k) => words.every((w) => haystack[k].includes(w)) && (cluster === "" || clusterOf[k] === Number(cluster)));
+  view.rows = haystack.map((_, k) => k).filter((k) => haystack[k].includes(sought) && (cluster === "" || clusterOf[k] === Number(cluster)));
   view.rows.sort((a, b) => sign * order(a, b) || a - b);
   view.page = 0;
   byId("found").textContent = view.rows.length === N ? count(N, "member") : `${view.rows.length.toLocaleString("en")} of ${count(N, "member")}`;
