@@ -88,6 +88,7 @@ def test_without_a_compiler_the_wheel_is_pure_and_says_so_once(pure_wheel):
     wheel, site = pure_wheel
     assert wheel.name.endswith("-py3-none-any.whl")
     assert not list(site.rglob("*.so"))
+    assert (site / "vhem" / "report" / "parts" / "page.html").is_file(), "the report's page goes with the package"
     # -S and an explicit path: the installation in this environment must not get in the way.
     path = os.pathsep.join([str(site), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
     out = subprocess.run(

@@ -1,9 +1,11 @@
 // Pictures of HMMs and sequences, as SVG.
 const MAP = (() => { // one frame for all pictures in one or two dimensions
   const centers = DATA.layers[1];
+  // Profiles show one standard deviation at most, and only means where there are many states.
+  const reach = DATA.dims < 3 ? 2.8 : Math.max(...centers.map((m) => m.start.length)) <= 4 ? 1.1 : 0.3;
   const bounds = Array.from({ length: DATA.dims }, (_, d) => {
-    const low = Math.min(...centers.flatMap((m) => m.mean.map((x, s) => x[d] - 2.8 * m.sd[s][d])));
-    const high = Math.max(...centers.flatMap((m) => m.mean.map((x, s) => x[d] + 2.8 * m.sd[s][d])));
+    const low = Math.min(...centers.flatMap((m) => m.mean.map((x, s) => x[d] - reach * m.sd[s][d])));
+    const high = Math.max(...centers.flatMap((m) => m.mean.map((x, s) => x[d] + reach * m.sd[s][d])));
     return [low, high > low ? high : low + 1];
   });
   if (DATA.dims !== 2) return { bounds };

@@ -37,7 +37,7 @@ function orderAt(level) {
 
 function treeItem(level, index, position, size) {
   const children = level ? CHILDREN[level - 1][index] : [];
-  const extra = level ? count(LEAVES[level][index].length, "member") : share(index) !== null && share(index) < 0.995 ? percent(share(index)) : null;
+  const extra = level ? [LEAVES[level][index].length.toLocaleString("en"), el("span", { class: "unseen" }, " members")] : share(index) !== null && share(index) < 0.995 ? percent(share(index)) : null;
   const item = el("li", { role: "treeitem", tabindex: -1, "data-node": `${level}.${index}`, "aria-level": TOP - level + 1, "aria-posinset": position + 1, "aria-setsize": size, "aria-selected": "false", "aria-expanded": children.length ? "false" : null },
     el("div", { class: "label" }, el("span", { class: "twist", "aria-hidden": "true" }, children.length ? "▸" : ""), el("span", {}, nodeName(level, index)), extra ? el("small", {}, extra) : null));
   item.node = { level, index };
