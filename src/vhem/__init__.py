@@ -1,7 +1,7 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem import plotting, report
-from vhem.files import ModelFileError, load
+from vhem.files import ModelFileError, from_emhmm, from_hmmlearn, load, write_labels
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
 from vhem.learning.em_h3m import MixtureOfHMMs
@@ -16,7 +16,7 @@ from vhem.learning.transformer import HMMTransformer
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
-from vhem.sequences import Sequences
+from vhem.sequences import Sequences, read_sequences
 from vhem.show_versions import show_versions
 
 __version__ = "0.1.0"
@@ -44,9 +44,13 @@ __all__ = [
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",
+    "from_emhmm",
+    "from_hmmlearn",
     "load",
     "plotting",
     "ppk",
+    "read_sequences",
     "report",
     "show_versions",
+    "write_labels",
 ]

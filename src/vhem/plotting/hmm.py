@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from vhem.kernels.parameters import FloatArray
 from vhem.models import HMM
 from vhem.plotting.gaussians import draw_densities, draw_ellipses, draw_profiles, state_means
 from vhem.plotting.style import axes_or_new
@@ -76,7 +75,7 @@ def plot_hmm(
     elif hmm.n_dims == 1:
         ax = axes_or_new(ax, 5.5, 3.5)
         top = float(draw_densities(ax, hmm).max())
-        places = np.column_stack([_apart(state_means(hmm)[:, 0], ax.get_xlim()), np.full(hmm.n_states, 1.35 * top)])
+        places = np.column_stack([state_means(hmm)[:, 0], np.full(hmm.n_states, 1.35 * top)])
         ax.set(ylim=(0, 1.75 * top if transitions else None), yticks=[])
     else:
         ax = axes_or_new(ax, 8.0, 3.5)
@@ -115,14 +114,3 @@ def label_axes(ax: Axes, n_dims: int, names: Sequence[str] | None) -> None:
             ax.set_ylabel(names[1])
     elif n_dims > 2 and names is None:
         ax.set_xlabel("dimension")
-
-
-def _apart(values: FloatArray, limits: tuple[float, float]) -> FloatArray:
-    """Return the values moved sideways as far as needed for states' discs not to cover one another."""
-    order, gap = np.argsort(values), 0.11 * (limits[1] - limits[0])
-    placed = values[order].astype(float)
-    for k in range(1, len(placed)):
-        placed[k] = max(placed[k], placed[k - 1] + gap)
-    out = np.empty_like(placed)
-    out[order] = placed - (placed - values[order]).mean()
-    return out

@@ -67,6 +67,8 @@ def draw_chain(
     diameter = float(np.clip(0.06 * 72 * min(box.width, box.height), 6.0, _NODE))
     size, scale = diameter**2, diameter / _NODE
     turn = -1 if ax.yaxis_inverted() else 1
+    points_a_unit = 72 * np.array([box.width / np.ptp(ax.get_xlim()), box.height / np.ptp(ax.get_ylim())])
+    places = apart(places * points_a_unit, 1.4 * diameter) / points_a_unit
     for a in range(hmm.n_states):
         direction = np.array([0.0, 1.0]) if outwards is None or not outwards[a].any() else outwards[a]
         for b in range(hmm.n_states):
@@ -78,6 +80,28 @@ def draw_chain(
                 ax.scatter(places[a, 0], places[a, 1], s=4 * size, marker=_loop(direction), zorder=4, **style)
     for s, place in enumerate(places):
         _state(ax, place, s, float(hmm.startprob[s]), size)
+
+
+def apart(places: FloatArray, gap: float) -> FloatArray:
+    """Return the places moved as far as needed to be at least `gap` from one another.
+
+    Examples
+    --------
+    >>> apart(np.array([[0.0, 0.0], [1.0, 0.0], [9.0, 0.0]]), gap=2.0)
+    array([[-0.5, 0. ], [ 1.5, 0. ], [ 9. , 0. ]])
+    """
+    out = np.array(places, dtype=np.float64)
+    for _ in range(60):
+        for a in range(len(out)):
+            for b in range(a):
+                way = out[a] - out[b]
+                far = float(np.hypot(*way))
+                if far < 1e-9:  # on one spot: any direction will do
+                    way, far = np.array([np.cos(a), np.sin(a)]) * 1e-9, 1e-9
+                if far < gap:
+                    out[a] += way / far * (gap - far) / 2
+                    out[b] -= way / far * (gap - far) / 2
+    return out
 
 
 def _arrow(ax: Axes, start: FloatArray, end: FloatArray, p: float, scale: float, turn: int) -> None:

@@ -47,8 +47,9 @@ function ellipse(g, attributes) {
   const radii = { rx: 2 * Math.sqrt(middle + apart), ry: 2 * Math.sqrt(Math.max(middle - apart, 0)) };
   return svg("ellipse", { cx: x, cy: y, ...radii, transform: `rotate(${angle.toFixed(2)} ${x} ${y})`, ...attributes });
 }
-const memberEllipses = (model, opacity) =>
-  model.start.flatMap((_, s) => gaussians(model, s).map((g) => ellipse(g, { class: "member", opacity })));
+// Over an image, which may be light or dark, thin lines have a light edge.
+const memberEllipses = (model, opacity) => model.start.flatMap((_, s) => gaussians(model, s).flatMap((g) =>
+  [DATA.image ? ellipse(g, { class: "edge", opacity: 0.4 * opacity }) : null, ellipse(g, { class: "member", opacity })]));
 
 // The chain: numbered discs, arrows as wide as their probability, a ring that is dark as far as the state is a start.
 function chain(model, places, radius, outwards) {
@@ -70,6 +71,20 @@ function chain(model, places, radius, outwards) {
       svg("text", { x, y: y + radius * 0.38, "text-anchor": "middle", style: { fill: inkOn(k), "font-size": `${radius * 1.15}px`, "font-weight": 700 } }, String(s + 1)));
   });
   return [...arrows, ...discs];
+}
+function apart(places, gap) { // discs that would cover one another give way to each other
+  const out = places.map((place) => [...place]);
+  for (let round = 0; round < 60; round += 1)
+    for (let a = 0; a < out.length; a += 1)
+      for (let b = 0; b < a; b += 1) {
+        let dx = out[a][0] - out[b][0], dy = out[a][1] - out[b][1], far = Math.hypot(dx, dy);
+        if (far >= gap) continue;
+        if (far < 1e-6) [dx, dy, far] = [Math.cos(a), Math.sin(a), 1];
+        const push = (gap - Math.min(far, gap)) / 2 / far;
+        out[a] = [out[a][0] + dx * push, out[a][1] + dy * push];
+        out[b] = [out[b][0] - dx * push, out[b][1] - dy * push];
+      }
+  return out;
 }
 function arrow([x1, y1], [x2, y2], p, radius) {
   const dx = x2 - x1, dy = y2 - y1, far = Math.hypot(dx, dy) || 1;
@@ -114,7 +129,7 @@ function drawModel(model, { behind = [], small = false } = {}) {
 }
 function drawMap(model, behind, label) {
   const faint = Math.min(0.75, Math.max(0.18, 10 / (behind.length + 1)));
-  const places = model.mean.map(([x, y]) => [MAP.x(x), MAP.y(y)]);
+  const places = apart(model.mean.map(([x, y]) => [MAP.x(x), MAP.y(y)]), 30);
   return picture(MAP.width, MAP.height + 18, label, ...background(), ...behind.flatMap((m) => memberEllipses(m, faint)),
     ...model.start.flatMap((_, s) => gaussians(model, s).map((g) => {
       const c = color(stateColor(model, s));
