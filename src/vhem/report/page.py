@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from vhem.files.atomic import atomic_write
 from vhem.learning.checks import check_real
 from vhem.models import H3M, HMM
 from vhem.report import facts
@@ -114,9 +115,8 @@ def write_clustering(
     page = _render(content, data, parts, title, command, warnings, notes)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_name(target.name + ".part")  # a reader never finds half a report
-    unfinished.write_text(page, encoding="utf-8")
-    unfinished.replace(target)
+    with atomic_write(target, "w") as file:
+        file.write(page)
     return target
 
 
