@@ -6,13 +6,14 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test bench motion pictures lint format clean help
+.PHONY: demo test bench motion docs pictures lint format clean help
 
 help:
 	@echo "make demo    the main job end to end on a small simulated study"
 	@echo "make test    the whole test suite"
 	@echo "make bench   the speed tables, as ratios"
 	@echo "make motion  the paper's motion study, into results/"
+	@echo "make docs    the documentation, into build/docs"
 	@echo "make pictures  the pictures of README and docs, by chromium and matplotlib"
 	@echo "make lint    ruff and mypy; make format rewrites the code's layout"
 
@@ -46,6 +47,13 @@ bench: $(STAMP)
 
 motion: $(STAMP)
 	$(BIN)/vhem experiment motion --out results
+
+# The documentation, into build/docs; a warning is an error.
+docs: $(STAMP)
+	$(BIN)/python docs/list_messages.py
+	$(BIN)/typer vhem.cli.main utils docs --name vhem --output docs/generated/options.md
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
+	@echo "build/docs/index.html"
 
 pictures: $(STAMP)
 	$(BIN)/python docs/make_pictures.py

@@ -1,6 +1,28 @@
 """How the documentation is built: `make docs`."""
 
+import os
+import re
 from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from vhem import datasets
+
+ROOT = Path(__file__).parents[1]
+if (ROOT / "../shared/data").is_dir():
+    os.environ.setdefault("VHEM_DATA", str((ROOT / "../shared/data").resolve()))
+
+
+def data_at_hand(script):
+    """Whether the data sets that an example loads are there; one without them is shown but not run."""
+    for loader in re.findall(r"\bload_\w+(?=\()", script.read_text()):
+        try:
+            getattr(datasets, loader)()
+        except FileNotFoundError:
+            return False
+    return True
+
+
+RUNNABLE = [script.name for script in sorted((ROOT / "examples").glob("*.py")) if data_at_hand(script)]
 
 project = "vhem"
 author = "The vhem developers"
@@ -16,6 +38,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
 
 ]
 exclude_patterns = ["_build"]
@@ -31,8 +54,7 @@ numpydoc_show_inherited_class_members = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "examples",
-    "filename_pattern": r"\.py$",
-    "ignore_pattern": r"conftest|__init__",
+    "filename_pattern": "|".join(re.escape(name) for name in RUNNABLE),
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "show_memory": False,
