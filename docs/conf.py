@@ -35,21 +35,26 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "matplotlib.sphinxext.plot_directive",
-    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas are drawn without a network too
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 3
 suppress_warnings = ["config.cache"]  # sphinx-gallery's settings hold functions, which are no news to anybody
 
 autosummary_generate = True
-numpydoc_class_members_toctree = False
-numpydoc_show_inherited_class_members = False
+numpydoc_show_class_members = False  # the template of classes shows them in full
+templates_path = ["_templates"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"  # the parameters below tell the types, in words
+plot_html_show_formats = False
+plot_html_show_source_link = False
+plot_include_source = False
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -63,6 +68,7 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = f"vhem {release}"
 html_show_sourcelink = False
+html_sidebars = {page: [] for page in ("start", "idea", "choices", "formulas", "performance", "alternatives", "coming_from", "debugging")}
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
