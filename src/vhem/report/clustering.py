@@ -27,18 +27,12 @@ class Clustering:
     inputs: H3M | None  #: the members' HMMs; a mixture of HMMs on sequences has none
     levels: list[H3M]  #: the centres, from the level above the members to the top
     parents: list[IntArray]  #: of every level below the top: the place of each HMM's cluster in the level above
+    labels: list[IntArray]  #: of every level: the cluster of each member
     responsibilities: FloatArray | None  #: of the members for the first level
     sequences: Sequences | None
     owners: IntArray | None  #: the member that each sequence belongs to
     classes: list[str] | None  #: of the members
     tau: int
-
-    def labels(self, level: int) -> IntArray:
-        """Return the cluster of every member at a level; the first level above the members is 1."""
-        labels = np.arange(len(self.names))
-        for parent in self.parents[:level]:
-            labels = parent[labels]
-        return labels
 
 
 def clustering(
@@ -71,6 +65,7 @@ def clustering(
         inputs=inputs,
         levels=levels,
         parents=parents,
+        labels=fit.labels_ if isinstance(fit, HierarchicalVHEM) else [fit.labels_],
         responsibilities=getattr(first, "responsibilities_", None),
         sequences=data,
         owners=owners,

@@ -31,10 +31,24 @@ def payload(content: Clustering, room: float, notes: list[str]) -> dict[str, Any
         "restarts": [restart._asdict() for restart in content.run.restarts],
         "divergence": _divergence(content),
     }
+    _note_other_labels(content, notes)
     room -= len(json.dumps(data))
     room -= _add_member_models(data, content, decimals, room, notes)
     _add_sequences(data, content, decimals, room, notes)
     return data
+
+
+def _note_other_labels(content: Clustering, notes: list[str]) -> None:
+    """Say so where a level's clusters are not unions of those below it (`variant="inputs"`), as the tree shows them."""
+    place = np.arange(len(content.names))
+    for level, (parent, labels) in enumerate(zip(content.parents, content.labels, strict=True)):
+        place = parent[place]
+        moved = int((place != labels).sum())
+        if moved:
+            notes.append(
+                f"Level {level + 1} was fitted to all members anew: {moved} of them belong to another cluster of that "
+                "level than the one above their own in the tree."
+            )
 
 
 def as_script(data: Any) -> str:
@@ -117,7 +131,7 @@ def _add_member_models(
     if content.inputs is None:
         return 0.0
     models = [_model(hmm, decimals) for hmm in content.inputs]
-    labels, centers = content.labels(1), content.levels[0]
+    labels, centers = content.labels[0], content.levels[0]
     for k, (hmm, made) in enumerate(zip(content.inputs, models, strict=True)):
         made["like"] = _likeness(hmm, centers[int(labels[k])]).tolist()
     size = len(json.dumps(models, separators=(",", ":")))
@@ -156,7 +170,7 @@ def _add_sequences(
             "file small. A larger max_megabytes includes more."
         )
     own = content.inputs is not None and bool(data["layers"][0])
-    labels = content.labels(1)
+    labels = content.labels[0]
     by_model: dict[int, list[int]] = {}
     for i in kept.tolist():
         owner = int(content.owners[i])
