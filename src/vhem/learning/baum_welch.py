@@ -329,19 +329,18 @@ def n_parameters(parameters: Parameters, topology: str) -> IntArray:
     """Return the number of free parameters of every HMM, (K,)."""
     M, d = parameters.means.shape[2:]
     per_gaussian = d + (d if parameters.is_diagonal else d * (d + 1) // 2)
-    numbers = {}
+    numbers = np.zeros(parameters.n_states.max() + 1, dtype=np.int64)
     for S in np.unique(parameters.n_states):
         start, trans = allowed(topology, int(S))
         numbers[S] = start.sum() - 1 + trans.sum() - S + S * (M - 1 + M * per_gaussian)
-    return np.array([numbers[S] for S in parameters.n_states], dtype=np.int64)
+    return numbers[parameters.n_states]
 
 
 def information_scores(criterion: str, batch: Batch, fits: Fits, topology: str) -> FloatArray:
     """Return log L - ½ p log n (BIC) or log L - p (AIC) for p parameters and n observed frames: higher is better."""
     n = np.diff(batch.frame_offsets).astype(np.float64)
-    gaps = np.isnan(batch.X)
-    if gaps.any():
-        n -= np.add.reduceat(gaps.all(axis=1), batch.frame_offsets[:-1], dtype=np.float64)
+    if np.isnan(batch.X.min()):
+        n -= np.add.reduceat(np.isnan(batch.X).all(axis=1), batch.frame_offsets[:-1], dtype=np.float64)
     price = np.ones_like(n) if criterion == "aic" else 0.5 * np.log(np.maximum(n, 1.0))
     return np.asarray(fits.log_likelihoods - price * n_parameters(fits.parameters, topology))
 
