@@ -95,22 +95,24 @@ def write(
     said = [str(getattr(warning, "message", warning)) for warning in warnings]
     return write_clustering(
         path, content, image=image, extent=extent, names=names, title=title, command=command,
-        warnings=said or content.run.warnings, max_megabytes=max_megabytes,
+        warnings=said or content.run.warnings, max_megabytes=max_megabytes, notes=[],
     )  # fmt: skip
 
 
 def write_clustering(
     path: str | os.PathLike[str], content: Clustering, *, image: str | Path | npt.ArrayLike | None,
     extent: Sequence[float] | None, names: Sequence[str] | None, title: str, command: str | None,
-    warnings: list[str], max_megabytes: float,
+    warnings: list[str], max_megabytes: float, notes: list[str],
 ) -> Path:  # fmt: skip
-    """Write the report on a clustering that is already in a report's form; see :func:`write`."""
+    """Write the report on a clustering that is already in a report's form; see :func:`write`.
+
+    What is worth knowing goes into `notes` and into the report.
+    """
     check_real("max_megabytes", max_megabytes, 0.0, open_interval=True)
     _check_names(names, content)
     background = _background(image, extent, content)
     parts = {name: _part(name) for name in ("page.css", *_SCRIPTS)}
     used = sum(map(len, parts.values())) + len(str(background)) + _TABLES
-    notes: list[str] = []
     data = payload(content, max_megabytes * 1e6 - used, notes)
     data |= {"dimensionNames": [str(name) for name in names] if names else None, **background}
     page = _render(content, data, parts, title, command, warnings, notes)
