@@ -131,6 +131,11 @@ def test_areas_under_densities_are_the_shares_of_time():
     np.testing.assert_allclose(areas, hmm.stationary(), rtol=5e-3)
 
 
+def test_states_that_are_only_passed_through_stay_visible():
+    heights = [line.get_ydata().max() for line in plot_hmm(left_right(4, 6.0), transitions=False).lines]
+    np.testing.assert_allclose(heights, heights[0], rtol=0.01)
+
+
 def test_profiles_are_the_means_and_bands_the_deviations():
     hmm = random_hmm(np.random.default_rng(3), S=2, M=3, d=6)
     draws = hmm.sample(1, 200_000, 0, return_states=True)

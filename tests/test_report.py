@@ -34,6 +34,9 @@ def test_a_report_holds_models_members_sequences_and_figures(tmp_path):
     text, data = path.read_text(encoding="utf-8"), data_of(path)
     np.testing.assert_allclose(data["layers"][1][0]["mean"], FIT.centers_[0].means[:, 0], atol=0.05)
     np.testing.assert_allclose(data["layers"][0][5]["next"], STUDY.hmms[5].transmat, atol=5e-5)
+    drawn = STUDY.hmms[5].sample(20_000, 8, 0, return_states=True)[1]
+    shares = np.bincount(np.concatenate(drawn), minlength=3) / 160_000
+    np.testing.assert_allclose(data["layers"][0][5]["time"], shares, atol=0.01)
     assert data["members"]["names"] == STUDY.hmms.ids
     assert data["parents"] == [FIT.labels_.tolist()]
     assert [shares[0][0] for shares in data["members"]["shares"]] == FIT.labels_.tolist()

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from vhem.cli.run_folder import RunFolder
-from vhem.report.clustering import Clustering, owners_of
+from vhem.report.clustering import Clustering, owners_of, typical_length
 from vhem.report.run import Figure, Run, Setting, run_of
 from vhem.sequences import Sequences
 
@@ -42,7 +42,7 @@ def read_clustering(
         sequences=data,
         owners=None if data is None else owners_of(data, None, ids),
         classes=None if classes is None else read_classes(classes, ids),
-        tau=int(run.summary.get("tau", 10)),
+        tau=int(run.summary.get("tau") or typical_length(data)),
     )
 
 

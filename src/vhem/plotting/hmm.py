@@ -29,7 +29,8 @@ def plot_hmm(
     """Draw an HMM: where its states are, how it moves between them, and where it starts.
 
     In two dimensions every state is an ellipse, two standard deviations around its mean, over a background image if
-    there is one. In one dimension it is a density curve, as high as the share of time spent there. In more, it is the
+    there is one. In one dimension it is a density curve, as high as the share of time spent there in the long run (all
+    count the same where some are only passed through). In more, it is the
     profile of its means over the dimensions, with the chain beside it. Arrows are as wide as the probability to go
     there next, loops as that to stay, and the dark part of the ring around a state's number is the probability to
     start there.

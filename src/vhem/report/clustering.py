@@ -32,7 +32,7 @@ class Clustering:
     sequences: Sequences | None
     owners: IntArray | None  #: the member that each sequence belongs to
     classes: list[str] | None  #: of the members
-    tau: int
+    tau: int  #: length of the sequences that clusters are compared by
 
 
 def clustering(
@@ -70,8 +70,19 @@ def clustering(
         sequences=data,
         owners=owners,
         classes=None if classes is None else [str(c) for c in classes],
-        tau=int(getattr(fit, "tau", 10)),
+        tau=_length_of_interest(fit, data),
     )
+
+
+def _length_of_interest(fit: Any, data: Sequences | None) -> int:
+    """Return the length that the estimator imagines sequences of, or else that of the real ones."""
+    length = getattr(fit, "tau", getattr(fit, "length", None))
+    return int(length) if length else typical_length(data)
+
+
+def typical_length(data: Sequences | None) -> int:
+    """Return the median length of sequences, where there are any."""
+    return 10 if data is None else max(1, round(float(np.median(data.lengths))))
 
 
 def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M, list[H3M], list[IntArray]]:

@@ -25,7 +25,8 @@ def payload(content: Clustering, room: float, notes: list[str]) -> dict[str, Any
     data: dict[str, Any] = {
         "dims": content.levels[0].n_dims,
         "members": _members(content),
-        "layers": [[], *([_model(hmm, decimals) for hmm in level] for level in content.levels)],
+        "tau": content.tau,
+        "layers": [[], *(_models(level, decimals, content.tau) for level in content.levels)],
         "weights": [np.round(level.weights, _PROBABILITIES).tolist() for level in content.levels],
         "parents": [parent.tolist() for parent in content.parents],
         "restarts": [restart._asdict() for restart in content.run.restarts],
@@ -78,12 +79,35 @@ def _significant(values: FloatArray) -> list[Any]:
     return list((np.round(values * scale) / scale).tolist())
 
 
-def _model(hmm: HMM, decimals: int) -> dict[str, Any]:
+def time_shares(h3m: H3M, length: int) -> FloatArray:
+    """Return the share of time that each HMM spends in its states in sequences of a length, (K, S).
+
+    Not the long run: short trials may never get there.
+
+    Examples
+    --------
+    >>> once = HMM([1.0, 0.0], [[0.0, 1.0], [0.0, 1.0]], [[0.0], [1.0]], [[1.0], [1.0]])  # the second state keeps it
+    >>> time_shares(H3M([once]), length=4)
+    array([[0.25, 0.75]])
+    """
+    here, total = h3m.startprob, np.zeros_like(h3m.startprob)
+    for _ in range(length):
+        total, here = total + here, np.einsum("ks,kst->kt", here, h3m.transmat)
+    return np.asarray(total / length)
+
+
+def _models(h3m: H3M, decimals: int, tau: int) -> list[dict[str, Any]]:
+    """Return HMMs as the page draws them."""
+    shares = time_shares(h3m, tau)
+    return [_model(hmm, decimals, shares[k, : hmm.n_states]) for k, hmm in enumerate(h3m)]
+
+
+def _model(hmm: HMM, decimals: int, time: FloatArray) -> dict[str, Any]:
     """Return an HMM as the page draws it: Gaussians in one or two dimensions, means and deviations in more."""
     made: dict[str, Any] = {
         "start": np.round(hmm.startprob, _PROBABILITIES).tolist(),
         "next": np.round(hmm.transmat, _PROBABILITIES).tolist(),
-        "time": np.round(hmm.stationary(), _PROBABILITIES).tolist(),
+        "time": np.round(time, _PROBABILITIES).tolist(),
     }
     variances = hmm.covars if hmm.covariance_type == "diag" else np.diagonal(hmm.covars, 0, -2, -1)
     mean = np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means)
@@ -130,7 +154,7 @@ def _add_member_models(
     """Add the members' own HMMs if they fit; return the bytes they take."""
     if content.inputs is None:
         return 0.0
-    models = [_model(hmm, decimals) for hmm in content.inputs]
+    models = _models(content.inputs, decimals, content.tau)
     labels, centers = content.labels[0], content.levels[0]
     for k, (hmm, made) in enumerate(zip(content.inputs, models, strict=True)):
         made["like"] = _likeness(hmm, centers[int(labels[k])]).tolist()
