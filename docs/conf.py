@@ -39,7 +39,6 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
-
 ]
 exclude_patterns = ["_templates"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
@@ -68,7 +67,10 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = f"vhem {release}"
 html_show_sourcelink = False
-html_sidebars = {page: [] for page in ("start", "idea", "choices", "formulas", "performance", "alternatives", "coming_from", "debugging")}
+html_sidebars = {
+    page: []
+    for page in ("start", "idea", "choices", "formulas", "performance", "alternatives", "coming_from", "debugging")
+}
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
@@ -76,4 +78,3 @@ html_theme_options = {
     "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }
-
