@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +70,21 @@ class Statistics(NamedTuple):
             0,
             0,
         )
+
+    @staticmethod
+    def total(parts: Iterable[Statistics]) -> Statistics:
+        """Return the sums over several sets of base models, added up in the order given."""
+        first, *rest = parts
+        if not rest:
+            return first
+        sums = [np.array(array) for array in first[1:7]]
+        for part in rest:
+            for to, array in zip(sums, part[1:7], strict=True):
+                to += array
+        every = [first, *rest]
+        z = None if first.responsibilities is None else np.concatenate([part.responsibilities for part in every])
+        evaluated, forwarded = (sum(part[k] for part in every) for k in (8, 9))
+        return Statistics(sum(part.bound for part in every), *sums, z, evaluated, forwarded)
 
 
 class Expectations(NamedTuple):
