@@ -1,5 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
+from vhem.files import ModelFileError, load
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
 from vhem.learning.em_h3m import MixtureOfHMMs
@@ -33,6 +34,7 @@ __all__ = [
     "LinearDynamicalSystem",
     "MixtureOfHMMs",
     "MixtureOfLDS",
+    "ModelFileError",
     "PPKClustering",
     "SampledHEM",
     "Sequences",
@@ -41,6 +43,7 @@ __all__ = [
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",
+    "load",
     "ppk",
     "show_versions",
 ]
