@@ -15,6 +15,7 @@ from vhem.learning.transformer import HMMTransformer
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
+from vhem.scale import Part, PartError, PartitionedH3M, read_parts, split_sequences
 from vhem.sequences import Sequences
 from vhem.show_versions import show_versions
 
@@ -36,6 +37,9 @@ __all__ = [
     "MixtureOfLDS",
     "ModelFileError",
     "PPKClustering",
+    "Part",
+    "PartError",
+    "PartitionedH3M",
     "SampledHEM",
     "Sequences",
     "aggregated_wasserstein",
@@ -45,5 +49,7 @@ __all__ = [
     "fit_hmms",
     "load",
     "ppk",
+    "read_parts",
     "show_versions",
+    "split_sequences",
 ]

@@ -60,7 +60,7 @@ class DaskExecutor:
         They are results of tasks whose arguments the scheduler keeps, rather than scattered, because scattered data is
         gone with its worker.
         """
-        return self._guarded(lambda: [self._hold(item, name) for item in items])
+        return list(self._guarded(lambda: [self._hold(item, name) for item in items]))
 
     def map(self, function: Callable[..., Any], items: Iterable[Any], *arguments: Any, name: str) -> Iterator[Any]:
         """Yield the results in order, with a few tasks for every thread of the cluster begun ahead."""
@@ -93,7 +93,7 @@ class DaskExecutor:
         last_seen = time.monotonic()
         while True:
             try:
-                self._guarded(lambda: wait(futures, timeout=min(_POLL, self.timeout)))
+                self._guarded(lambda: wait(futures, timeout=min(_POLL, self.timeout)))  # type: ignore[no-untyped-call]
                 break
             except TimeoutError:
                 if self._has_workers():
@@ -117,7 +117,7 @@ class DaskExecutor:
 
     def _guarded(self, work: Callable[[], Any], of_tasks: bool = False) -> Any:
         """Do something that needs the cluster, and say so plainly if it is gone; errors of tasks are passed on."""
-        from distributed.comm import CommClosedError  # noqa: PLC0415  (optional)
+        from distributed.comm.core import CommClosedError  # noqa: PLC0415  (optional)
 
         gone = (CancelledError, CommClosedError) if of_tasks else (CancelledError, OSError)
         try:

@@ -124,5 +124,6 @@ def as_executor(value: Any, n_jobs: int | None = None) -> Executor:
     if not isinstance(value, str) and isinstance(value, Executor):
         return value
     raise ValueError(
-        f"executor must be 'serial', 'threads', a dask.distributed.Client or an Executor of vhem.executors, got {value!r}."
+        "executor must be 'serial', 'threads', a dask.distributed.Client or an Executor of vhem.executors, got "
+        f"{value!r}."
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -77,14 +78,24 @@ class Statistics(NamedTuple):
         first, *rest = parts
         if not rest:
             return first
-        sums = [np.array(array) for array in first[1:7]]
-        for part in rest:
-            for to, array in zip(sums, part[1:7], strict=True):
-                to += array
         every = [first, *rest]
-        z = None if first.responsibilities is None else np.concatenate([part.responsibilities for part in every])
-        evaluated, forwarded = (sum(part[k] for part in every) for k in (8, 9))
-        return Statistics(sum(part.bound for part in every), *sums, z, evaluated, forwarded)
+        rows = [part.responsibilities for part in every if part.responsibilities is not None]
+        return Statistics(
+            sum(part.bound for part in every),
+            _sum(part.mass for part in every),
+            _sum(part.start for part in every),
+            _sum(part.trans for part in every),
+            _sum(part.occupancy for part in every),
+            _sum(part.first for part in every),
+            _sum(part.second for part in every),
+            np.concatenate(rows) if rows else None,
+            sum(part.n_evaluated for part in every),
+            sum(part.n_forward for part in every),
+        )
+
+
+def _sum(arrays: Iterable[FloatArray]) -> FloatArray:
+    return reduce(np.add, arrays)
 
 
 class Expectations(NamedTuple):

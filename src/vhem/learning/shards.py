@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from vhem.executors.local import Executor, SerialExecutor
 from vhem.kernels.parameters import FloatArray, Parameters, Statistics
 from vhem.kernels.vhem import BaseModels, Shortcuts, e_step
@@ -52,10 +50,5 @@ def _cut(base: BaseModels) -> list[BaseModels]:
     ends = [n * (s + 1) // n_shards for s in range(n_shards)]
     rows = [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
     return [
-        BaseModels(
-            Parameters._make(np.ascontiguousarray(a[r]) for a in base.parameters),
-            *(np.ascontiguousarray(a[r]) for a in (base.occupancy, base.counts, base.scales)),
-            base.tau,
-        )
-        for r in rows
+        BaseModels(base.parameters.take(r), base.occupancy[r], base.counts[r], base.scales[r], base.tau) for r in rows
     ]
