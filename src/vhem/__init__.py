@@ -1,6 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
-from vhem.files import ModelFileError, load
+from vhem.files import ModelFileError, from_emhmm, from_hmmlearn, load, write_labels
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
 from vhem.learning.em_h3m import MixtureOfHMMs
@@ -16,7 +16,7 @@ from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
 from vhem.scale import Part, PartError, PartitionedH3M, read_parts, split_sequences
-from vhem.sequences import Sequences
+from vhem.sequences import Sequences, read_sequences
 from vhem.show_versions import show_versions
 
 __version__ = "0.1.0"
@@ -47,9 +47,13 @@ __all__ = [
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",
+    "from_emhmm",
+    "from_hmmlearn",
     "load",
     "ppk",
     "read_parts",
+    "read_sequences",
     "show_versions",
     "split_sequences",
+    "write_labels",
 ]
