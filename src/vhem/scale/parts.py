@@ -11,7 +11,7 @@ import numpy as np
 
 from vhem.learning.checks import check_integer
 from vhem.scale.parquet import PARQUET, row_group_reads
-from vhem.sequences import Sequences, SequencesLike, as_sequences
+from vhem.sequences import Sequences, SequencesLike, as_sequences, read_sequences
 
 
 class Part(NamedTuple):
@@ -128,6 +128,4 @@ def _given(sequences: SequencesLike) -> SequencesLike:
 
 
 def _read_file(path: str, id_column: Any, time: str | None, values: list[str] | None) -> Sequences:
-    from vhem import read_sequences  # noqa: PLC0415
-
     return read_sequences(path, id=id_column, time=time, values=values)
