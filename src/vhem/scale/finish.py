@@ -16,11 +16,21 @@ from vhem.learning.vhem import canonical_order
 from vhem.models import H3M
 from vhem.scale.sample import Sample
 from vhem.scale.state import State
-from vhem.scale.summary import Plan, Summary, as_one_group, em_options, generator_for, prior_of_mixture, restarts
+from vhem.scale.summary import (
+    Plan,
+    Restart,
+    Summary,
+    as_one_group,
+    em_options,
+    generator_for,
+    prior_of_mixture,
+    restarts,
+)
 from vhem.scale.tasks import EMCounts
 from vhem.scale.tree import everything
 
 _PLACE = 2**32 - 1  # of the last merge's randomness: no level of the tree is as high
+_CLOSE = 0.01  # nats per frame
 _ENOUGH = 50  # sequences of the sample that an HMM must explain to be refined by it; rarer ones stay as VHEM made them
 
 
@@ -32,19 +42,27 @@ def final_mixture(state: State, plan: Plan, n_components: int) -> H3M:
         best = pool
     else:
         made = list(restarts(pool, n_components, plan, generator_for(plan, _PLACE, state.n_taken), plan.n_init))
-        best = _likeliest([r.summary for r in made], state.sample) or max(made, key=lambda r: r.bound).summary
+        best = _best(made, state.sample, plan.n_virtual * state.n_frames)
     parameters, weights = best.parameters, best.sequences / best.sequences.sum()
     if state.sample.sequences is not None:
         parameters, weights = _refined(parameters, weights, state.sample, plan)
     return _ordered(parameters, weights, plan)
 
 
-def _likeliest(candidates: list[Summary], sample: Sample) -> Summary | None:
-    """Return the one under which the sample is most likely: VHEM's bound prefers blurred HMMs where states overlap."""
+def _best(made: list[Restart], sample: Sample, virtual_frames: float) -> Summary:
+    """Return the restart with the highest bound; of those that come close, the one that makes the sample likeliest.
+
+    VHEM's bound prefers blurred HMMs where states overlap, so it is no judge of small differences; but only the bound
+    knows of clusters too rare to be in the sample. Restarts that lost a cluster come last.
+    """
+    most = max(len(restart.summary.sequences) for restart in made)
+    full = [restart for restart in made if len(restart.summary.sequences) == most]
+    highest = max(restart.bound for restart in full)
+    close = [restart for restart in full if restart.bound >= highest - _CLOSE * virtual_frames]
     if sample.sequences is None:
-        return None
-    scores = [candidate.h3m.score(sample.sequences) for candidate in candidates]
-    return candidates[int(np.argmax(scores))]
+        return max(close, key=lambda restart: restart.bound).summary
+    scores = [restart.summary.h3m.score(sample.sequences) for restart in close]
+    return close[int(np.argmax(scores))].summary
 
 
 def _refined(parameters: Parameters, weights: FloatArray, sample: Sample, plan: Plan) -> tuple[Parameters, FloatArray]:

@@ -32,11 +32,10 @@ class RowGroupRead:
         """Return the sequences."""
         file = _opened(self.path)
         columns = list(dict.fromkeys([self.id, *([self.time] if self.time else []), *self.values]))
+        _check_columns(file, self.path, columns)
         table = file.read_row_groups(range(self.first, self.last + 1), columns=columns)
         table = self._without_beginning(file, table)
         table = self._with_end(file, table, columns)
-        if not table.num_rows:
-            raise ValueError("no sequence begins in these row groups: one sequence is longer than a part.")
         return _sequences(table, self.id, self.time, self.values)
 
     def _without_beginning(self, file: Any, table: Any) -> Any:
@@ -51,7 +50,7 @@ class RowGroupRead:
         import pyarrow as pa  # noqa: PLC0415  (optional)
 
         group = self.last + 1
-        while table.num_rows and group < file.metadata.num_row_groups:
+        while group < file.metadata.num_row_groups:
             last = table[self.id][-1].as_py()
             more = file.read_row_groups([group], columns=[self.id])[self.id]
             n = _leading(more, last)
@@ -68,19 +67,24 @@ def row_group_reads(
 ) -> Iterator[RowGroupRead]:
     """Yield the reads that make up a file, after making sure that no id comes twice in it."""
     file = _opened(str(path))
-    names = file.schema_arrow.names
-    for name in [id_column, *([time] if time else []), *values]:
-        if name not in names:
-            raise ValueError(f"{path} has no column {name!r}; it has {', '.join(map(repr, names))}.")
+    _check_columns(file, path, [id_column, *([time] if time else []), *values])
     if not file.metadata.num_rows:
         raise ValueError(f"{path} has no rows.")
-    _check_ids_stand_together(file, path, id_column)
-    first, n, last = 0, 0, file.metadata.num_row_groups - 1
+    begins = _checked_beginnings(file, path, id_column)
+    first, n_rows, n_begun, last = 0, 0, 0, len(begins) - 1
     for group in range(last + 1):
-        n += file.metadata.row_group(group).num_rows
-        if n >= rows or group == last:
+        n_rows += file.metadata.row_group(group).num_rows
+        n_begun += begins[group]
+        if n_begun and (n_rows >= rows or group == last):  # a part without a beginning of its own would be empty
             yield RowGroupRead(str(path), first, group, id_column, time, values)
-            first, n = group + 1, 0
+            first, n_rows, n_begun = group + 1, 0, 0
+
+
+def _check_columns(file: Any, path: str | Path, columns: list[str]) -> None:
+    names = file.schema_arrow.names
+    for name in columns:
+        if name not in names:
+            raise ValueError(f"{path} has no column {name!r}; it has {', '.join(map(repr, names))}.")
 
 
 def _opened(path: str) -> Any:
@@ -121,18 +125,19 @@ def _runs(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
     return np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1])
 
 
-def _check_ids_stand_together(file: Any, path: Path, id_column: str) -> None:
-    """Read the ids alone, row group by row group: none may come again once another has followed it.
+def _checked_beginnings(file: Any, path: Path, id_column: str) -> list[int]:
+    """Return how many sequences begin in each row group. No id may come again once another has followed it.
 
     Where the file's own statistics show that ids only rise from row group to row group, it is enough to remember the
     row group before; otherwise a few bytes are kept of every sequence.
     """
     rising = _ids_rise(file, id_column)
     seen: set[int] = set()
-    last = None
+    last, n_begun = None, list[int]()
     for group in range(file.metadata.num_row_groups):
         column = file.read_row_groups([group], columns=[id_column])[id_column]
         if not len(column):
+            n_begun.append(0)
             continue
         codes, dictionary = _codes(column)
         names = dictionary.take(codes[_runs(codes)]).to_pylist()
@@ -147,6 +152,8 @@ def _check_ids_stand_together(file: Any, path: Path, id_column: str) -> None:
                 f"{group}): they would be taken for several sequences. Sort the file by {id_column}."
             )
         seen = {hash(name) for name in names} | (set() if rising else seen)
+        n_begun.append(len(begins))
+    return n_begun
 
 
 def _ids_rise(file: Any, id_column: str) -> bool:

@@ -398,8 +398,8 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
             )
         if len(self.model_) < self.n_components:
             warnings.warn(
-                f"there are fewer sequences than n_components={self.n_components}: the mixture has only "
-                f"{len(self.model_)} HMMs.",
+                f"the mixture has {len(self.model_)} HMMs instead of n_components={self.n_components}: there are too "
+                "few sequences, or too few kinds of them.",
                 RuntimeWarning,
                 stacklevel=3,
             )

@@ -175,8 +175,11 @@ def as_one_group(batch: Batch) -> Batch:
 
 
 def em_options(plan: Plan) -> Options:
-    """Return the options of EM-H3M: as for single HMMs, but without priors, for clusters have many sequences."""
-    return plan.learning._replace(startprob_prior=0.0, transmat_prior=0.0, covars_prior=0.0)
+    """Return the options of EM-H3M: imagined counts that are nothing against a cluster's thousands of frames.
+
+    They keep a state that the cluster has no use for from settling on a handful of frames.
+    """
+    return plan.learning._replace(startprob_prior=1.0, transmat_prior=1.0, covars_prior=10.0)
 
 
 def prior_of_mixture(start: Parameters, whole: Batch, plan: Plan) -> Prior:
