@@ -71,7 +71,7 @@ class DaskExecutor:
             i, item = numbered
             return self.client.submit(_apply, function, item, shared, key=f"{name}-{token}-{i}", pure=False)
 
-        window = self._guarded(lambda: max(_LEAST_AHEAD, _AHEAD * sum(self.client.nthreads().values())))
+        window = max(_LEAST_AHEAD, _AHEAD * self._n_threads())
         todo, running = enumerate(items), list[Any]()
         while True:
             fresh = list(itertools.islice(todo, window - len(running)))
@@ -94,26 +94,31 @@ class DaskExecutor:
         while True:
             try:
                 self._guarded(lambda: wait(futures, timeout=min(_POLL, self.timeout)))  # type: ignore[no-untyped-call]
-                break
+                return list(self._guarded(lambda: self._gathered(futures), of_tasks=True))
             except TimeoutError:
-                if self._has_workers():
+                if any(future.status == "error" for future in futures):
+                    raise
+                if self._n_threads():
                     last_seen = time.monotonic()
                 elif time.monotonic() - last_seen > self.timeout:
                     raise ClusterLostError(
                         f"the Dask cluster at {self._address} has had no worker for {self.timeout:g} s. Start workers "
                         "and run again; with a checkpoint, work goes on where it stopped."
                     ) from None
-        return list(self._guarded(lambda: self.client.gather(futures), of_tasks=True))
 
-    def _has_workers(self) -> bool:
-        identity = self._guarded(self._identity)
-        return bool(identity["workers"])
+    def _gathered(self, futures: list[Any]) -> Any:
+        return self.client.sync(lambda: self.client.gather(futures, asynchronous=True), callback_timeout=self.timeout)
 
-    def _identity(self) -> Any:
-        try:
-            return self.client.sync(self.client.scheduler.identity, callback_timeout=self.timeout)
-        except TimeoutError as error:
-            raise OSError(f"no answer within {self.timeout:g} s") from error
+    def _n_threads(self) -> int:
+        """Return the number of threads of all workers, or say that the scheduler does not answer."""
+
+        def ask() -> Any:
+            try:
+                return self.client.sync(self.client.scheduler.ncores, callback_timeout=self.timeout)
+            except TimeoutError as error:
+                raise ConnectionError(f"no answer within {self.timeout:g} s") from error
+
+        return sum(self._guarded(ask).values())
 
     def _guarded(self, work: Callable[[], Any], of_tasks: bool = False) -> Any:
         """Do something that needs the cluster, and say so plainly if it is gone; errors of tasks are passed on."""
