@@ -92,7 +92,7 @@ def e_step(
     return top + np.log(total), shares / total
 
 
-def counted(
+def sums_for_update(
     batch: Batch, z: FloatArray, parameters: Parameters, pairs: Pairs, threads: int, anchors: FloatArray | None = None
 ) -> tuple[Expectations, FloatArray]:
     """Return the sums for the M-step, in which every statistic of sequence n counts z_nk in cluster k, and Σ_n z_nk."""
@@ -106,11 +106,11 @@ def update(
     batch: Batch, z: FloatArray, parameters: Parameters, pairs: Pairs, prior: Prior, threads: int
 ) -> tuple[Update, FloatArray]:
     """Return the M-step's HMMs and weights."""
-    sums, mass = counted(batch, z, parameters, pairs, threads)
+    sums, mass = sums_for_update(batch, z, parameters, pairs, threads)
     made = m_step(sums, parameters, prior)
     if made.far:  # the variances lost digits: count again, about the new means
         anchors = made.parameters.means
-        made = m_step(counted(batch, z, parameters, pairs, threads, anchors)[0], parameters, prior, anchors)
+        made = m_step(sums_for_update(batch, z, parameters, pairs, threads, anchors)[0], parameters, prior, anchors)
     return made, mass / mass.sum()
 
 

@@ -106,9 +106,9 @@ def _digest(before: str, name: str) -> str:
 
 def _settings(plan: Plan, n_sample: int) -> str:
     """Return what shapes the result: all but threads and seed."""
-    words: dict[str, Any] = {**plan._asdict(), **plan.learning._asdict(), "n_init": plan.n_init, "n_sample": n_sample}
-    left_out = ("learning", "merging", "seed", "n_threads", "init")
-    return json.dumps({name: value for name, value in words.items() if name not in left_out}, sort_keys=True)
+    words: dict[str, Any] = {**plan.learning._asdict(), **plan._asdict(), "n_sample": n_sample}
+    shaping = {name: value for name, value in words.items() if isinstance(value, (int, float, str))}
+    return json.dumps({name: shaping[name] for name in shaping if name not in ("seed", "n_threads")}, sort_keys=True)
 
 
 register_record(Parameters, "Parameters")

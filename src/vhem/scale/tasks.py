@@ -85,7 +85,7 @@ def count_part(
         batch = as_one_group(Batch.of(sequences, None, None))
         pairs = Pairs.crossed(batch.lengths, len(weights))
         scores, z = em_h3m.e_step(batch, parameters, weights, pairs, threads)
-        sums, mass = em_h3m.counted(batch, z, parameters, pairs, threads, anchors)
+        sums, mass = em_h3m.sums_for_update(batch, z, parameters, pairs, threads, anchors)
         return EMCounts(float(scores.sum()), mass, len(batch.X), sums._replace(log_likelihoods=np.empty(0)))
 
     return _attempted(part, work, plan.missing)
