@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 from vhem.cli import app
 from vhem.datasets import load_cmu_motion
 from vhem.experiments import motion
-from vhem.metrics import best_attainable_rand, purity
 
 
 def test_motion_study_in_small(tmp_path):
@@ -67,15 +66,3 @@ def test_the_command_explains_itself(arguments):
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0
     assert len(done.output) > 50
-
-
-def test_purity_by_hand():
-    assert purity(["a", "a", "b", "c"], [0, 0, 1, 1]) == 0.75
-    assert purity([0, 0, 1], [5, 5, 7]) == 1.0
-
-
-def test_attainable_rand_by_hand():
-    balanced = np.repeat(np.arange(8), 7)
-    assert best_attainable_rand(balanced, 8) == 1.0
-    assert best_attainable_rand(balanced, 4) == pytest.approx(0.873, abs=5e-4)
-    assert best_attainable_rand(balanced, 2) == pytest.approx(0.618, abs=5e-4)

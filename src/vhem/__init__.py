@@ -16,6 +16,7 @@ from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
 from vhem.sequences import Sequences
 from vhem.show_versions import show_versions
+from vhem.supervised import H3MClassifier
 
 __version__ = "0.1.0"
 
@@ -26,6 +27,7 @@ __all__ = [
     "VHEM",
     "DynamicTextureMixture",
     "FitReport",
+    "H3MClassifier",
     "HEMDynamicTextures",
     "HEMGaussianMixture",
     "HMMTransformer",

@@ -1,6 +1,18 @@
 """Data to try the library on."""
 
+from vhem.datasets.handwriting import HandwritingData, load_character_trajectories
 from vhem.datasets.motion import MotionData, load_cmu_motion
+from vhem.datasets.music import MusicData, load_cal500, load_gtzan_features
 from vhem.datasets.simulated import SimulatedStudy, simulated_study
 
-__all__ = ["MotionData", "SimulatedStudy", "load_cmu_motion", "simulated_study"]
+__all__ = [
+    "HandwritingData",
+    "MotionData",
+    "MusicData",
+    "SimulatedStudy",
+    "load_cal500",
+    "load_character_trajectories",
+    "load_cmu_motion",
+    "load_gtzan_features",
+    "simulated_study",
+]
