@@ -16,7 +16,7 @@ from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
 from vhem.sequences import Sequences
 from vhem.show_versions import show_versions
-from vhem.supervised import H3MClassifier
+from vhem.supervised import H3MClassifier, H3MTagger
 
 __version__ = "0.1.0"
 
@@ -28,6 +28,7 @@ __all__ = [
     "DynamicTextureMixture",
     "FitReport",
     "H3MClassifier",
+    "H3MTagger",
     "HEMDynamicTextures",
     "HEMGaussianMixture",
     "HMMTransformer",

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from vhem.kernels.engine import engine
 
@@ -35,3 +38,25 @@ def write(folder: Path, name: str, text: str, numbers: dict[str, Any]) -> list[P
     paths[0].write_text(text, encoding="utf-8")
     paths[1].write_text(json.dumps(numbers, indent=1), encoding="utf-8")
     return paths
+
+
+def remembered(folder: Path, name: str, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:
+    """Return a part of a study from `folder`/parts if it is there, made with these settings; else make and keep it.
+
+    So a long study that was interrupted goes on where it stopped.
+    """
+    path = folder / "parts" / f"{name}.json"
+    asked = json.loads(json.dumps(settings))
+    if path.exists():
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["settings"] == asked:
+            return kept["result"]
+    result = compute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"settings": asked, "result": result}), encoding="utf-8")
+    return json.loads(json.dumps(result))
+
+
+def mean_and_spread(values: list[float], digits: int = 3) -> str:
+    """Return the mean and standard deviation of some values as text."""
+    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
