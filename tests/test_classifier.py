@@ -187,3 +187,17 @@ def test_aligned_start_averages_state_by_state():
     fit = VHEM(2, tau=30, init=start).fit(hmms)
     assert len(set(fit.labels_[:4])) == len(set(fit.labels_[4:])) == 1
     assert fit.labels_[0] != fit.labels_[4]
+
+
+@pytest.mark.parametrize("kinds", [str, int])
+def test_saved_classifiers_say_the_same_and_grow_on(data, kinds, tmp_path):
+    X, y = data
+    labels = y if kinds is str else np.unique(y, return_inverse=True)[1] * 10
+    fit = H3MClassifier(random_state=0, priors="uniform").fit(X, labels)
+    fit.save(tmp_path / "letters.vhem")
+    again = vhem.load(tmp_path / "letters.vhem")
+    np.testing.assert_array_equal(again.decision_function(X), fit.decision_function(X))
+    assert again.predict(X).tolist() == fit.predict(X).tolist()
+    assert again.get_params() == fit.get_params()
+    again.partial_fit(X[:3], labels[:3])
+    assert again.class_counts_.sum() == 39

@@ -208,3 +208,19 @@ def test_one_seed_one_answer_whatever_the_threads(data):
     songs, tags = data
     one, two = (H3MTagger(**SMALL, n_jobs=n).fit(songs, tags).predict_proba(songs) for n in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("parameters", [SMALL, SMALL_DTM, {**SMALL, "method": "gmm"}])
+def test_saved_taggers_and_songs_say_the_same(data, parameters, tmp_path):
+    songs, tags = data
+    tagger = H3MTagger(**parameters)
+    known = tagger.learn_songs(songs)
+    known.save(tmp_path / "songs.vhem")
+    tagger.fit(vhem.load(tmp_path / "songs.vhem"), tags, tag_names=["calm", "wild", "loud"])
+    tagger.save(tmp_path / "tagger.vhem")
+    again = vhem.load(tmp_path / "tagger.vhem")
+    np.testing.assert_array_equal(again.predict_proba(songs), tagger.predict_proba(songs))
+    assert again.tag_names_ == ["calm", "wild", "loud"]
+    np.testing.assert_array_equal(
+        H3MTagger(**parameters).fit(known, tags).predict_proba(songs), again.predict_proba(songs)
+    )

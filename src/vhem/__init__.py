@@ -1,5 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
+from vhem.files import ModelFileError, from_emhmm, from_hmmlearn, load, write_labels
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
 from vhem.learning.em_h3m import MixtureOfHMMs
@@ -14,7 +15,7 @@ from vhem.learning.transformer import HMMTransformer
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
-from vhem.sequences import Sequences
+from vhem.sequences import Sequences, read_sequences
 from vhem.show_versions import show_versions
 from vhem.supervised import H3MClassifier, H3MTagger
 
@@ -36,6 +37,7 @@ __all__ = [
     "LinearDynamicalSystem",
     "MixtureOfHMMs",
     "MixtureOfLDS",
+    "ModelFileError",
     "PPKClustering",
     "SampledHEM",
     "Sequences",
@@ -44,6 +46,11 @@ __all__ = [
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",
+    "from_emhmm",
+    "from_hmmlearn",
+    "load",
     "ppk",
+    "read_sequences",
     "show_versions",
+    "write_labels",
 ]

@@ -34,3 +34,15 @@ def positions(index: Any, n: int, thing: str) -> npt.NDArray[np.intp]:
     if not chosen.size:
         raise ValueError(f"the index chooses no {thing}; at least one is needed.")
     return chosen
+
+
+def shares(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the weights of a subset, divided by their sum; uniform where that is zero.
+
+    Examples
+    --------
+    >>> shares(np.array([0.1, 0.3])).round(2)
+    array([0.25, 0.75])
+    """
+    total = weights.sum()
+    return np.asarray(weights / total if total > 0 else np.full(len(weights), 1 / len(weights)))

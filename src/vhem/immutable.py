@@ -7,6 +7,8 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from vhem.saveable import Saveable
+
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -17,7 +19,7 @@ def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     return view
 
 
-class Immutable:
+class Immutable(Saveable):
     """Base of the library's values: attributes are set once, through `_set`, and arrays are read-only.
 
     Two of one type are equal if all their attributes are; missing values (NaN) count as equal.

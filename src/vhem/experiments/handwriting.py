@@ -46,7 +46,7 @@ class Settings(NamedTuple):
     letters: int | None = None  #: only the first so many, for a quick look
     tuned_step: int = 2
     tuned_tau: int = 40
-    tuned_states: tuple[int, ...] = (10, 14)
+    tuned_states: tuple[int, ...] = (14, 18)
     tuned_components: tuple[int, ...] = (2, 3)
     tuned_covars_prior: tuple[float, ...] = (0.01,)
     tuned_folds: int = 2

@@ -55,7 +55,7 @@ def _described(value: Any) -> str:
         value = next(item for item in value if not isinstance(item, HMM))
         kind = f"a {type(value).__name__} in a list"
     if hasattr(value, "transmat_"):
-        return f"{kind}: make a vhem.HMM of its startprob_, transmat_, means_ and covars_"
+        return f"{kind}: convert it by vhem.from_hmmlearn"
     return f"{kind}: learn HMMs from sequences by vhem.fit_hmms first; to label sequences, use `centers_.predict`"
 
 

@@ -17,6 +17,7 @@ from vhem.learning.checks import check_choice, check_integer, check_real
 from vhem.learning.lds_iteration import Run, Settings, in_order, run, warn
 from vhem.models.lds import MixtureOfLDS, complete_sequences
 from vhem.randomness import generator
+from vhem.saveable import Saveable
 from vhem.sequences import Sequences, SequencesLike
 
 _LEAST_NOISE = 0.01  # of a dimension's variance, with which EM starts even where the states explain all of it
@@ -24,7 +25,7 @@ _LLOYD = 3  # rounds of reassignment when the members of a component are split i
 _GROWTH_ITERATIONS = 15  # of EM between two splittings
 
 
-class DynamicTextureMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Learn a mixture of linear dynamical systems from sequences by EM.
 
     Parameters

@@ -25,6 +25,7 @@ from vhem.learning.topology import allowed
 from vhem.learning.vhem import canonical_order
 from vhem.models import H3M
 from vhem.randomness import RandomState, generator
+from vhem.saveable import Saveable
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 _NEGLIGIBLE = 1e-16  # responsibility, relative to a cluster's average, below which a sequence does not show in its sums
@@ -124,7 +125,7 @@ def _fell(bounds: list[float], strict: bool) -> bool:
     return True
 
 
-class MixtureOfHMMs(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from sequences, and cluster them by it: EM-H3M.
 
     p(y) = Σ_k ω_k p(y | HMM k). The E-step assigns sequences, z_nk ∝ ω_k p(y_n | HMM k), the M-step is that of

@@ -12,11 +12,12 @@ from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.checks import check_integer
 from vhem.learning.vhem import VHEM
 from vhem.models import GMM, H3M
+from vhem.saveable import Saveable
 
 MixtureLike = Any  #: GMM, a fitted scikit-learn GaussianMixture, or a list of such
 
 
-class HEMGaussianMixture(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Reduce a Gaussian mixture to fewer components (hierarchical EM).
 
     Points imagined from each component of the given mixture are explained by a smaller one; no point is ever drawn.

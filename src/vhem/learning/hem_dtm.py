@@ -18,9 +18,10 @@ from vhem.learning.hem_gmm import weighted_choice
 from vhem.learning.lds_iteration import Run, Settings, in_order, run, warn
 from vhem.models.lds import LinearDynamicalSystem, MixtureOfLDS
 from vhem.randomness import generator
+from vhem.saveable import Saveable
 
 
-class HEMDynamicTextures(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Reduce a mixture of linear dynamical systems to fewer (hierarchical EM).
 
     Expected log-likelihoods and statistics between systems are exact and cost time linear in τ; no sequence is drawn.

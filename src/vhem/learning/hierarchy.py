@@ -17,10 +17,11 @@ from vhem.learning.tree import SearchResult, Tree
 from vhem.learning.vhem import VHEM
 from vhem.models import H3M, HMM
 from vhem.randomness import generator
+from vhem.saveable import Saveable
 from vhem.sequences import SequencesLike
 
 
-class HierarchicalVHEM(BaseEstimator):  # type: ignore[misc]
+class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
     """Cluster HMMs level by level: fewer and fewer centres, each summarising those below it.
 
     Parameters

@@ -19,6 +19,7 @@ from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import H3M, HMM
 from vhem.models.validation import as_full
 from vhem.randomness import generator
+from vhem.saveable import Saveable
 
 _LARGEST_LOG = 709.0  # its exponential is still a double
 
@@ -100,7 +101,7 @@ def _exponential(log_kernel: FloatArray) -> FloatArray:
         return np.asarray(np.exp(log_kernel))
 
 
-class PPKClustering(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster HMMs by spectral clustering of their pairwise affinities (SC-PPK).
 
     Affinities are computed between all pairs of inputs, the inputs are embedded by the leading eigenvectors of the

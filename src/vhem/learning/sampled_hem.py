@@ -22,6 +22,7 @@ from vhem.learning.vhem import canonical_order
 from vhem.models import H3M, HMM
 from vhem.models.sampling import sample
 from vhem.randomness import generator
+from vhem.saveable import Saveable
 
 _NEGLIGIBLE = 1e-20  # responsibility of a cluster for a base model below which its samples are left out
 _FLOOR = 1e-6  # of the narrowest input's variance, below which no centre may fall
@@ -73,7 +74,7 @@ class Run(NamedTuple):
     converged: bool
 
 
-class SampledHEM(ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster HMMs by drawing sequences from them.
 
     Sequences are drawn from every input, and a mixture of HMMs is learned from them by EM, in which all sequences of

@@ -8,10 +8,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.models import H3M
+from vhem.saveable import Saveable
 from vhem.sequences import SequencesLike, as_sequences
 
 
-class HMMTransformer(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn sequences into an H3M with one HMM for each.
 
     Nothing is learned from one set of sequences for another: `transform` fits an HMM to every sequence it is given.

@@ -13,6 +13,7 @@ from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.checks import check_integer
 from vhem.learning.expectation import expected_log_likelihood
 from vhem.models import H3M, HMM
+from vhem.saveable import Saveable
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 
@@ -36,7 +37,7 @@ class SearchResult(NamedTuple):
     n_scored: IntArray  #: (n,) HMMs that each query was compared with, centres included
 
 
-class Tree:
+class Tree(Saveable):
     """A hierarchy of HMMs: inputs below, clusters of clusters above.
 
     Parameters

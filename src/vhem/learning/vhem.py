@@ -23,6 +23,7 @@ from vhem.learning.initialisation import STARTS, Shape
 from vhem.learning.iteration import Run, Settings, run
 from vhem.models import H3M, HMM
 from vhem.randomness import generator
+from vhem.saveable import Saveable
 
 _RESTARTS, _RESTARTS_OF_MANY = 12, 4  # by default: small problems cost nothing, and bounds differ between starts
 _MANY_PAIRS = 50_000  # inputs times clusters
@@ -47,7 +48,7 @@ class Restart(NamedTuple):
     converged: bool
 
 
-class VHEM(ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster hidden Markov models by the distributions they represent.
 
     The inputs are an H3M, a weighted collection of HMMs. Each cluster is summarised by a new HMM, its centre, chosen so

@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from vhem.collection import checked_ids, positions
+from vhem.collection import checked_ids, positions, shares
 from vhem.immutable import Immutable
 from vhem.kernels import sequences as kernels
 from vhem.kernels.engine import n_threads
@@ -227,9 +227,7 @@ class H3M(Immutable):
         chosen = positions(index, len(self), "HMM")
         if chosen.ndim == 0:
             return HMM._of(_without_padding(self.parameters.take(slice(chosen, chosen + 1))))
-        total = self.weights[chosen].sum()
-        weights = self.weights[chosen] / total if total > 0 else np.full(len(chosen), 1 / len(chosen))
-        return self._of(self.parameters.take(chosen), weights, [self.ids[k] for k in chosen])
+        return self._of(self.parameters.take(chosen), shares(self.weights[chosen]), [self.ids[k] for k in chosen])
 
     def log_likelihoods(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
         """Return log p(y_i | HMM k) of every sequence under every HMM.

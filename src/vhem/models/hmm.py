@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -269,6 +269,15 @@ class HMM(Immutable):
         X, states = sample(self.parameters, labels, lengths, generator(random_state))
         sequences = Sequences.from_concatenated(X, lengths)
         return (sequences, np.split(states, sequences.offsets[1:-1])) if return_states else sequences
+
+    def to_hmmlearn(self) -> Any:
+        """Return this as a model of hmmlearn: `GaussianHMM`, or `GMMHMM` where states have several Gaussians.
+
+        Its `fit` goes on from these parameters. `vhem.from_hmmlearn` is the way back.
+        """
+        from vhem.files.hmmlearn_models import to_hmmlearn  # noqa: PLC0415  (files know models, not the other way round)
+
+        return to_hmmlearn(self)
 
     def __repr__(self) -> str:
         return (

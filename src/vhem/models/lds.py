@@ -8,7 +8,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from vhem.collection import checked_ids, positions
+from vhem.collection import checked_ids, positions, shares
 from vhem.immutable import Immutable
 from vhem.kernels import lds as kernels
 from vhem.kernels.lds import Smoothed, Systems, spectral_radius
@@ -222,9 +222,8 @@ class MixtureOfLDS(Immutable):
         chosen = positions(index, len(self), "system")
         if chosen.ndim == 0:
             return LinearDynamicalSystem(*(array[chosen] for array in self.parameters))
-        total = self.weights[chosen].sum()
-        weights = self.weights[chosen] / total if total > 0 else None
-        return MixtureOfLDS([self[int(k)] for k in chosen], weights, [self.ids[k] for k in chosen])
+        members = [self[int(k)] for k in chosen]
+        return MixtureOfLDS(members, shares(self.weights[chosen]), [self.ids[k] for k in chosen])
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MixtureOfLDS):

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from vhem.collection import checked_ids, positions
 from vhem.immutable import Immutable
+from vhem.sequences.converters import frames_first, from_multiindex, padded, to_multiindex, without_padding
 from vhem.sequences.table import read_table
 
 FloatArray = npt.NDArray[np.float64]
@@ -167,6 +168,81 @@ class Sequences(Immutable):
         made = cls._of(table.X, table.lengths, table.ids, table.groups)
         made._check_finite()
         return made
+
+    @classmethod
+    def from_channels_first(cls, series: Iterable[npt.ArrayLike], ids: Iterable[Any] | None = None) -> Sequences:
+        """Return sequences from series whose rows are channels: aeon's and sktime's (n, d, T) arrays and (d, T) lists.
+
+        Parameters
+        ----------
+        series : array of shape (n, d, T), or list of arrays of shape (d, T_i) or (T_i,)
+            The series.
+        ids : list, optional
+            One name per series.
+
+        Returns
+        -------
+        Sequences
+            Frames in rows.
+
+        Examples
+        --------
+        >>> Sequences.from_channels_first([[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]])[0]
+        array([[1., 4.], [2., 5.], [3., 6.]])
+        """
+        return cls(frames_first(series), ids)
+
+    @classmethod
+    def from_padded(cls, cube: npt.ArrayLike, ids: Iterable[Any] | None = None) -> Sequences:
+        """Return sequences from an array (n, T, d) whose shorter series end in NaN: tslearn's form.
+
+        Parameters
+        ----------
+        cube : array of shape (n, T, d), or (n, T)
+            The series. Frames of NaN at the end are padding; NaN before the last frame is a missing value.
+        ids : list, optional
+            One name per series.
+
+        Returns
+        -------
+        Sequences
+            Without the padding.
+
+        Examples
+        --------
+        >>> Sequences.from_padded([[1.0, 2.0, np.nan], [1.0, np.nan, 3.0]]).lengths
+        array([2, 3])
+        """
+        return cls(without_padding(cube), ids)
+
+    @classmethod
+    def from_multiindex(cls, frame: Any) -> Sequences:
+        """Return sequences from a pandas frame with an index of instance and time: sktime's "pd-multiindex".
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame
+            Columns are dimensions; rows of an instance are sorted by time.
+
+        Returns
+        -------
+        Sequences
+            Named by the instances, in the order of their first rows.
+        """
+        ids, arrays = from_multiindex(frame)
+        return cls(arrays, ids)
+
+    def to_channels_first(self) -> list[FloatArray]:
+        """Return a list of (d, T_i) arrays, as aeon and sktime hold series of different lengths."""
+        return [np.ascontiguousarray(array.T) for array in self]
+
+    def to_padded(self) -> FloatArray:
+        """Return an array (n, T, d), filled up with NaN to the greatest length: tslearn's form."""
+        return padded(self)
+
+    def to_multiindex(self, columns: Iterable[str] | None = None) -> Any:
+        """Return a pandas frame with an index of instance (the ids) and time (0, 1, …): sktime's "pd-multiindex"."""
+        return to_multiindex(self.ids, self, columns)
 
     def _check_finite(self) -> None:
         bad = np.isinf(self.X)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +21,16 @@ class Table(NamedTuple):
     groups: list[Any] | None  #: one value per sequence
 
 
+class Coded(NamedTuple):
+    """A column of names: a number per row, and what each number stands for, in order of first appearance."""
+
+    codes: IntArray  #: (rows,)
+    names: list[Any]
+
+
+Place = Callable[[int], str]
+
+
 def read_table(
     frame: Any, id_column: str | list[str], time: str | None, values: Iterable[str], group: str | None
 ) -> Table:
@@ -28,23 +38,46 @@ def read_table(
     columns = [values] if isinstance(values, str) else list(values)
     if not columns:
         raise ValueError("values names no column; list the columns that hold the frame's values.")
-    names, label = _names(frame, id_column)
-    codes, ids = _factorise(names, label)
+    id_columns = [id_column] if isinstance(id_column, str) else list(id_column)
+    ids = joined([_factorise(column(frame, name), name) for name in id_columns])
     X = np.column_stack([_numbers(frame, name) for name in columns])
-    order = np.argsort(codes, kind="stable") if time is None else _time_order(frame, time, codes, ids)
-    groups = None if group is None else _groups(column(frame, group), codes, ids, group)
-    return Table(X[order], np.bincount(codes).astype(np.int64), ids, groups)
+    times = None if time is None else column(frame, time)
+    if time is not None and times is not None:
+        _refuse_missing(times, time)
+    groups = None if group is None else _factorise(column(frame, group), group)
+    return arranged(X, ids, times, groups, time or "", group or "")
 
 
-def _names(frame: Any, id_column: str | list[str]) -> tuple[npt.NDArray[Any], str]:
-    """Return what names the sequence of each row: a column, or several of them joined by " / "."""
-    if isinstance(id_column, str):
-        return column(frame, id_column), id_column
-    parts = [column(frame, name) for name in id_column]
-    for name, part in zip(id_column, parts, strict=True):
-        _refuse_missing(part, name)
-    joined = [" / ".join(map(str, row)) for row in zip(*parts, strict=True)]
-    return np.array(joined, dtype=object), " / ".join(id_column)
+def arranged(
+    X: FloatArray,
+    ids: Coded,
+    times: npt.NDArray[Any] | None,
+    groups: Coded | None,
+    time_name: str,
+    group_name: str,
+    place: Place = lambda row: f"row {row}",
+) -> Table:
+    """Return rows in the order of their sequences; `place` says in errors where a row is."""
+    n = np.bincount(ids.codes, minlength=len(ids.names)).astype(np.int64)
+    belongs = None if groups is None else _groups(groups, ids, group_name, place)
+    if times is None and (np.diff(ids.codes) >= 0).all():
+        return Table(X, n, ids.names, belongs)
+    order = np.argsort(ids.codes, kind="stable") if times is None else _time_order(times, time_name, ids, place)
+    return Table(X[order], n, ids.names, belongs)
+
+
+def joined(parts: list[Coded]) -> Coded:
+    """Return the names that several columns make together, joined by " / "."""
+    if len(parts) == 1:
+        return parts[0]
+    key = parts[0].codes
+    for part in parts[1:]:
+        key = np.unique(key * len(part.names) + part.codes, return_inverse=True)[1].astype(np.int64)
+    _, first, codes = np.unique(key, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))  # np.unique sorts; names come in order of first appearance
+    rows = np.sort(first)
+    names = [" / ".join(str(part.names[part.codes[row]]) for part in parts) for row in rows]
+    return Coded(rank[codes].astype(np.int64), names)
 
 
 def column(frame: Any, name: str) -> npt.NDArray[Any]:
@@ -92,39 +125,42 @@ def _refuse_missing(values: npt.NDArray[Any], name: str) -> None:
         raise ValueError(f"column {name!r} is empty in row {int(np.argmax(missing))}; fill it or drop the row.")
 
 
-def _factorise(values: npt.NDArray[Any], name: str) -> tuple[IntArray, list[Any]]:
-    """Return a number per row and the distinct values, in order of first appearance."""
+def _factorise(values: npt.NDArray[Any], name: str) -> Coded:
+    """Return a column of names as numbers."""
     if not len(values):
         raise ValueError("the table has no rows; at least one sequence is needed.")
     _refuse_missing(values, name)
     seen: dict[Any, int] = {}
     codes = np.fromiter((seen.setdefault(v, len(seen)) for v in values.tolist()), np.int64, len(values))
-    return codes, list(seen)
+    return Coded(codes, list(seen))
 
 
-def _time_order(frame: Any, name: str, codes: IntArray, ids: list[Any]) -> npt.NDArray[np.intp]:
+def _time_order(times: npt.NDArray[Any], name: str, ids: Coded, place: Place) -> npt.NDArray[np.intp]:
     """Return the rows sorted by sequence, then by time."""
-    times = column(frame, name)
-    _refuse_missing(times, name)
-    ranks = np.unique(times, return_inverse=True)[1]
-    order = np.lexsort((ranks, codes))
-    twice = (np.diff(codes[order]) == 0) & (np.diff(ranks[order]) == 0)
+    # Python's own values are compared once, then by rank.
+    ranks = np.unique(times, return_inverse=True)[1] if times.dtype.kind == "O" else times
+    order = np.lexsort((ranks, ids.codes))
+    twice = (np.diff(ids.codes[order]) == 0) & (ranks[order][1:] == ranks[order][:-1])
     if twice.any():
-        row = order[int(np.argmax(twice))]
+        k = int(np.argmax(twice))
+        one, other = sorted((int(order[k]), int(order[k + 1])))
         raise ValueError(
-            f"sequence {ids[codes[row]]!r} has two rows with {name} = {times[row]}. Drop one of them, or "
-            "leave out time to keep the table's order."
+            f"sequence {ids.names[ids.codes[one]]!r} has two rows with {name} = {times[one]} ({place(one)} and "
+            f"{place(other)}). Drop one of them, or leave out time to keep the table's order."
         )
     return order
 
 
-def _groups(values: npt.NDArray[Any], codes: IntArray, ids: list[Any], name: str) -> list[Any]:
+def _groups(groups: Coded, ids: Coded, name: str, place: Place) -> list[Any]:
     """Return each sequence's one value of the group column."""
-    group_codes, groups = _factorise(values, name)
-    first = np.unique(codes, return_index=True)[1]
-    differs = group_codes != group_codes[first][codes]
+    first = np.unique(ids.codes, return_index=True)[1]
+    differs = groups.codes != groups.codes[first][ids.codes]
     if differs.any():
         row = int(np.argmax(differs))
-        one, other = groups[group_codes[first][codes[row]]], groups[group_codes[row]]
-        raise ValueError(f"sequence {ids[codes[row]]!r} has {name} = {one!r} and {other!r}; a sequence has one group.")
-    return [groups[g] for g in group_codes[first]]
+        of = ids.codes[row]
+        one, other = groups.names[groups.codes[first[of]]], groups.names[groups.codes[row]]
+        raise ValueError(
+            f"sequence {ids.names[of]!r} has {name} = {one!r} ({place(int(first[of]))}) and {other!r} ({place(row)}); "
+            "a sequence has one group. If sequences are told apart by several columns, give them all as id."
+        )
+    return [groups.names[g] for g in groups.codes[first]]

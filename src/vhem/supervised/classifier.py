@@ -20,11 +20,12 @@ from vhem.learning.em_h3m import MixtureOfHMMs
 from vhem.learning.vhem import VHEM
 from vhem.models import H3M
 from vhem.randomness import generator
+from vhem.saveable import Saveable
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
 
 
-class H3MClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify sequences by a mixture of HMMs per class.
 
     By "vhem", an HMM is learned from every training sequence, and those of a class are reduced by `VHEM` to

@@ -16,12 +16,13 @@ from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.checks import check_choice, check_integer, check_real
 from vhem.metrics import best_tags, retrieval_scores
 from vhem.randomness import generator
+from vhem.saveable import Saveable
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
 from vhem.supervised.tag_models import FAMILIES, Settings
 
 
-class Songs:
+class Songs(Saveable):
     """Songs with their models, as `H3MTagger.learn_songs` makes them: to be used for any number of fits.
 
     ``songs[index]`` chooses some, so that scikit-learn's splitters can.
@@ -64,7 +65,7 @@ class Annotation(NamedTuple):
     probability: float
 
 
-class H3MTagger(BaseEstimator):  # type: ignore[misc]
+class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
     """Annotate songs with tags, and find songs for a tag, by one model per tag.
 
     Supervised multiclass labelling: songs are cut into fragments; a small mixture of HMMs is learned for every song by

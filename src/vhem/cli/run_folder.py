@@ -1,0 +1,134 @@
+"""The folder that a run of `vhem fit`, `cluster`, `tree` or `mixture` leaves behind, and how to read it.
+
+=============== ======== =========================================================================================
+file            written  what
+=============== ======== =========================================================================================
+run.toml        always   the command, its options and the versions that ran: ``vhem COMMAND --config run.toml`` does
+                by all   it again
+summary.txt     all      what came out, to be read by people
+summary.json    all      the same for programs
+hmms.vhem       all but  H3M: the HMMs that were clustered, one per sequence or group, named by it; of a command that
+                mixture  was given a model, a copy of it
+centers.vhem    cluster, H3M: the centre of each cluster, with the clusters' weights; of `tree`, those of the top level;
+                tree,    of `mixture`, its components
+                mixture
+labels.csv      the same columns id, cluster (1, 2, …), probability, and p1, p2, …: the probability of each cluster.
+                         Rows in the order of hmms.vhem; of `mixture`, one per sequence. Of `tree`: id and a column
+                         level1, level2, … per level, from the lowest
+tree.vhem       tree     HierarchicalVHEM, with all levels
+=============== ======== =========================================================================================
+
+Clusters are numbered from 1 in everything that people read, and from 0 in Python, so cluster 1 is ``centers[0]``. All
+files are written whole or not at all, run.toml last: a folder with it is complete.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import tomllib
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vhem.files import describe, load
+from vhem.kernels.parameters import FloatArray, IntArray
+from vhem.learning.hierarchy import HierarchicalVHEM
+from vhem.models import H3M
+
+RUN, SUMMARY_TEXT, SUMMARY_JSON = "run.toml", "summary.txt", "summary.json"
+HMMS, CENTERS, TREE, LABELS = "hmms.vhem", "centers.vhem", "tree.vhem", "labels.csv"
+
+
+class Labels(NamedTuple):
+    """What labels.csv says."""
+
+    ids: list[str]  #: as text, in the order of the rows
+    labels: IntArray  #: (n,) clusters from 0; of a tree, (n, levels), the lowest level first
+    responsibilities: FloatArray | None  #: (n, K) probability of each cluster; a tree has none
+
+
+class RunFolder:
+    """A folder that a command left behind; its files are read when they are asked for.
+
+    Parameters
+    ----------
+    path : str or Path
+        The folder.
+
+    Attributes
+    ----------
+    path : Path
+        The folder.
+    command : str
+        "fit", "cluster", "tree" or "mixture".
+    options : dict
+        What the command was told; includes the path of the data as `data`.
+    made_with : dict
+        Versions and engine.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not (self.path / RUN).is_file():
+            raise FileNotFoundError(
+                f"{self.path} is no folder of a finished run: it has no {RUN}. Make one by "
+                f"`vhem cluster DATA --clusters K -o {self.path}`."
+            )
+        run = tomllib.loads((self.path / RUN).read_text(encoding="utf-8"))
+        self.command: str = run["command"]
+        self.options: dict[str, Any] = run["options"]
+        self.made_with: dict[str, Any] = run["made_with"]
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        """The numbers of summary.json."""
+        found = json.loads((self.path / SUMMARY_JSON).read_text(encoding="utf-8"))
+        return dict(found)
+
+    @cached_property
+    def hmms(self) -> H3M:
+        """The HMMs that were learned or clustered."""
+        return self._mixture(HMMS)
+
+    @cached_property
+    def centers(self) -> H3M:
+        """The centres of the clusters."""
+        return self._mixture(CENTERS)
+
+    @cached_property
+    def tree(self) -> HierarchicalVHEM:
+        """The hierarchy that `vhem tree` made."""
+        found = load(self._file(TREE))
+        if not isinstance(found, HierarchicalVHEM):
+            raise TypeError(f"{self.path / TREE} holds a {type(found).__name__}, not a HierarchicalVHEM.")
+        return found
+
+    @cached_property
+    def feature_names(self) -> list[str] | None:
+        """Names of the dimensions, where they are known."""
+        return describe(self.path / (CENTERS if (self.path / CENTERS).exists() else HMMS)).feature_names
+
+    @cached_property
+    def labels(self) -> Labels:
+        """The clusters that were found."""
+        with open(self._file(LABELS), newline="", encoding="utf-8") as file:
+            header, *rows = list(csv.reader(file))
+        ids = [row[0] for row in rows]
+        if header[1] != "cluster":
+            return Labels(ids, np.array([[int(k) - 1 for k in row[1:]] for row in rows]), None)
+        shares = np.array([[float(p) for p in row[3:]] for row in rows])
+        return Labels(ids, np.array([int(row[1]) - 1 for row in rows]), shares)
+
+    def _mixture(self, name: str) -> H3M:
+        found = load(self._file(name))
+        if not isinstance(found, H3M):
+            raise TypeError(f"{self.path / name} holds a {type(found).__name__}, not an H3M.")
+        return found
+
+    def _file(self, name: str) -> Path:
+        if not (self.path / name).is_file():
+            raise FileNotFoundError(f"{self.path} has no {name}: `vhem {self.command}` does not write it.")
+        return self.path / name

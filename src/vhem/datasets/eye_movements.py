@@ -1,0 +1,51 @@
+"""Eye movements over faces: the demonstration data of the EMHMM toolbox.
+
+T. Chuk, A. B. Chan, J. H. Hsiao, "Understanding eye movements in face recognition using hidden Markov models", Journal
+of Vision 14(11):8, 2014. Copyright (c) 2021 City University of Hong Kong and University of Hong Kong; BSD 3-clause
+licence.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from vhem.datasets.folder import find_data
+from vhem.files.emhmm import from_emhmm
+from vhem.models import H3M
+from vhem.sequences import Sequences, read_sequences
+
+_HOW_TO_GET = (
+    "Get the demonstration files demodata.xls, jov_duration.xls and models_demo_faces_individual.mat of the EMHMM "
+    "toolbox (visal.cs.cityu.edu.hk) and put them into a folder emhmm_faces."
+)
+
+
+class EyeMovements(NamedTuple):
+    """Fixations of people who looked at faces."""
+
+    sequences: Sequences  #: one per trial, grouped by person
+    feature_names: list[str]  #: of the dimensions
+    hmms: H3M | None  #: one per person as the toolbox learned them; only of the smaller study
+
+
+def load_eye_movements(durations: bool = False) -> EyeMovements:
+    """Load fixations on faces from the EMHMM toolbox's demonstration files.
+
+    Parameters
+    ----------
+    durations : bool
+        The study with durations (32 people, 1267 trials; x, y in pixels and milliseconds) instead of that with places
+        only (10 people, 399 trials), for which the toolbox's own HMMs are there as well.
+
+    Returns
+    -------
+    EyeMovements
+        Trials and names. Needs the extra ``vhem[tables]``, for spreadsheets.
+    """
+    names = ["FixX", "FixY", "FixD"] if durations else ["FixX", "FixY"]
+    file = "jov_duration.xls" if durations else "demodata.xls"
+    path = find_data(f"emhmm_faces/{file}", _HOW_TO_GET)
+    sequences = read_sequences(path, id=["SubjectID", "TrialID"], values=names, group="SubjectID")
+    models = path.with_name("models_demo_faces_individual.mat")
+    hmms = from_emhmm(models) if models.exists() and not durations else None
+    return EyeMovements(sequences, names, hmms)

@@ -1,0 +1,61 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextlib.contextmanager
+def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[IO[Any]]:
+    """Open a file that takes the place of `path` when all has been written, and not before.
+
+    Whatever interrupts the writing (an error, Ctrl-C, a full disk) leaves an older file at `path` as it was.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; its folder must exist. A link is followed.
+    mode : {"wb", "w"}
+        Bytes or text.
+    **kwargs
+        For `open`, such as ``newline=""``. Text is UTF-8.
+
+    Yields
+    ------
+    file
+        To write to.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "labels.csv"
+    >>> with atomic_write(target, "w") as file:
+    ...     print("id,label", file=file)
+    ...     target.exists()
+    False
+    >>> target.read_text().splitlines()
+    ['id,label']
+    """
+    target = Path(path).resolve()
+    if target.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file in it.")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}. Make it first.")
+    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    text = {} if "b" in mode else {"encoding": "utf-8"}
+    try:
+        with open(draft, mode.replace("w", "x"), **{**text, **kwargs}) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            shutil.copymode(target, draft)
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)

@@ -1,0 +1,129 @@
+"""HMMs of the EMHMM toolbox (eye movement analysis with HMMs, MATLAB)."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.io
+
+from vhem.models import H3M, HMM
+
+
+def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:
+    """Read HMMs that MATLAB's EMHMM toolbox learned or clustered.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .mat file (up to version 7; not 7.3) with HMMs: structs with fields `prior`, `trans` and `pdf`, in a cell
+        array, or in the field `hmms` of a struct as the toolbox's clustering makes it.
+    variable : str, optional
+        Which variable of the file; needed only if several hold HMMs.
+
+    Returns
+    -------
+    H3M
+        One HMM per cell, with full covariances and uniform weights. Ids are the names in `SubjNames` where the file has
+        one for each, else 0, 1, …
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.io, tempfile
+    >>> from pathlib import Path
+    >>> state = {"mean": [[3.0, 4.0]], "cov": np.eye(2)}
+    >>> cell = np.empty((1, 1), dtype=object)
+    >>> cell[0, 0] = {"prior": 1.0, "trans": 1.0, "pdf": np.array([[state]], dtype=object)}
+    >>> path = Path(tempfile.mkdtemp()) / "hmms.mat"
+    >>> scipy.io.savemat(path, {"hmms": cell})
+    >>> from_emhmm(path)
+    H3M(n_hmms=1, n_states=1, n_mix=1, n_dims=2, covariance_type='full')
+    """
+    content = _loaded(path)
+    cells = {name: _hmm_cells(value) for name, value in content.items() if not name.startswith("__")}
+    found = {name: cell for name, cell in cells.items() if cell}
+    if variable is not None and variable not in found:
+        raise ValueError(f"{path} has no HMMs in {variable!r}; {_where(found)}.")
+    if variable is None and len(found) != 1:
+        raise ValueError(f"{path}: {_where(found)}." + (" Give variable." if found else ""))
+    name, chosen = next((n, c) for n, c in found.items() if variable in (None, n))
+    present = [k for k, cell in enumerate(chosen) if cell is not None]
+    if len(present) < len(chosen):
+        empty = [k + 1 for k in range(len(chosen)) if k not in present]
+        warnings.warn(f"{path}: the cells {empty} of {name} are empty and left out.", RuntimeWarning, stacklevel=2)
+    hmms = [_hmm(chosen[k], f"{path}, {name}{{{k + 1}}}") for k in present]
+    names = _names(content.get("SubjNames"), len(chosen))
+    return H3M(hmms, ids=None if names is None else [names[k] for k in present])
+
+
+def _loaded(path: str | Path) -> dict[str, Any]:
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"there is no file {path}.")
+    try:
+        return dict(scipy.io.loadmat(path))
+    except NotImplementedError:
+        raise ValueError(
+            f"{path} is a MATLAB file of version 7.3 (HDF5), which is not read. In MATLAB, save it with "
+            "save(name, 'hmms', '-v7')."
+        ) from None
+    except Exception as fault:  # scipy raises what it likes about broken files
+        raise ValueError(f"{path} cannot be read as a MATLAB file: {fault}") from None
+
+
+def _where(found: dict[str, list[Any]]) -> str:
+    names = ", ".join(f"{name!r} ({len(cell)})" for name, cell in found.items())
+    return f"HMMs are in {names}" if found else "no variable holds HMMs (structs with prior, trans and pdf)"
+
+
+def _hmm_cells(value: Any) -> list[Any]:
+    """Return the structs of HMMs that a variable holds, None for an empty cell; nothing if it holds no HMMs."""
+    if not isinstance(value, np.ndarray):
+        return []
+    names = value.dtype.names or ()
+    if {"prior", "trans", "pdf"} <= set(names):
+        return list(value.ravel())
+    if "hmms" in names and value.size == 1:
+        return _hmm_cells(value.ravel()[0]["hmms"])
+    if value.dtype != object or not value.size:
+        return []
+    cells = [_hmm_cells(cell) for cell in value.ravel()]
+    one_each = [cell[0] if len(cell) == 1 else None for cell in cells]
+    empty = [isinstance(cell, np.ndarray) and not cell.size for cell in value.ravel()]
+    if not any(c is not None for c in one_each):
+        return []
+    whole = all(c is not None or e for c, e in zip(one_each, empty, strict=True))
+    return one_each if whole else []
+
+
+def _hmm(struct: Any, where: str) -> HMM:
+    try:
+        states = list(struct["pdf"].ravel())
+        prior = _floats(struct["prior"]).ravel()
+        trans = _floats(struct["trans"]).reshape(len(prior), len(prior))
+        means = np.stack([_floats(_field(state, "mean")).ravel() for state in states])
+        d = means.shape[1]
+        covars = np.stack([_floats(_field(state, "cov")).reshape(d, d) for state in states])
+        return HMM(prior / prior.sum(), trans / trans.sum(axis=1, keepdims=True), means, covars)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as fault:
+        raise ValueError(f"{where} is no HMM with Gaussian states: {fault}") from None
+
+
+def _field(state: Any, name: str) -> Any:
+    """Return a field of a state, which is a struct of one, in a cell or not."""
+    return (state.ravel()[0] if isinstance(state, np.ndarray) else state)[name]
+
+
+def _floats(value: Any) -> npt.NDArray[np.float64]:
+    return np.asarray(value, dtype=np.float64)
+
+
+def _names(value: Any, n: int) -> list[Any] | None:
+    """Return what a cell array of names holds, if there is one for each."""
+    if not isinstance(value, np.ndarray) or value.size != n or value.dtype != object:
+        return None
+    names = [cell.ravel()[0] if isinstance(cell, np.ndarray) and cell.size == 1 else None for cell in value.ravel()]
+    plain = [name.item() if isinstance(name, np.generic) else name for name in names]
+    return plain if all(isinstance(name, (str, int, float)) for name in plain) else None

@@ -1,0 +1,101 @@
+"""HMMs of hmmlearn, both ways."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, overload
+
+import numpy as np
+
+from vhem.kernels.parameters import FloatArray
+from vhem.models import H3M, HMM
+
+_TOLERANCE = 1e-5  # how far from one hmmlearn lets probabilities sum
+
+
+@overload
+def from_hmmlearn(model: list[Any] | tuple[Any, ...], ids: Iterable[Any] | None = None) -> H3M: ...
+@overload
+def from_hmmlearn(model: Any, ids: None = None) -> HMM: ...
+def from_hmmlearn(model: Any, ids: Iterable[Any] | None = None) -> HMM | H3M:
+    """Return a fitted `GaussianHMM` or `GMMHMM` of hmmlearn as an HMM, or a list of them as an H3M.
+
+    Parameters
+    ----------
+    model : hmmlearn model, or list of them
+        Fitted, with covariances of any type. "spherical" becomes diagonal, "tied" full.
+    ids : list, optional
+        One name per model of a list.
+
+    Returns
+    -------
+    HMM or H3M
+        With the same likelihoods.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hmmlearn.hmm import GaussianHMM
+    >>> import vhem
+    >>> model = GaussianHMM(2, random_state=0).fit(np.repeat([[0.0], [5.0], [0.5], [5.5]], 10, axis=0))
+    >>> vhem.from_hmmlearn(model)
+    HMM(n_states=2, n_mix=1, n_dims=1, covariance_type='diag')
+    """
+    if isinstance(model, (list, tuple)):
+        return H3M([_hmm(one) for one in model], ids=ids)
+    return _hmm(model)
+
+
+def _hmm(model: Any) -> HMM:
+    kind = type(model).__name__
+    if not all(hasattr(model, name) for name in ("startprob_", "transmat_", "means_", "covariance_type")):
+        fitted = "it has not been fitted" if hasattr(model, "covariance_type") else f"it is a {kind}"
+        raise TypeError(f"a fitted GaussianHMM or GMMHMM of hmmlearn is needed, but {fitted}.")
+    mixture = np.asarray(model.means_).ndim == 3
+    weights = _rows(model.weights_) if mixture else None
+    covars = _mixture_covars(model) if mixture else _gaussian_covars(model)
+    return HMM(_rows(model.startprob_), _rows(model.transmat_), model.means_, covars, weights)
+
+
+def to_hmmlearn(hmm: HMM) -> Any:
+    """Return a `GaussianHMM`, or a `GMMHMM` where states have several Gaussians; see `HMM.to_hmmlearn`."""
+    try:
+        from hmmlearn.hmm import GMMHMM, GaussianHMM  # noqa: PLC0415  (an optional library)
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("to_hmmlearn needs hmmlearn, which is not installed: pip install hmmlearn") from None
+    # Without init_params, a call of fit goes on from these parameters.
+    shared = {"covariance_type": hmm.covariance_type, "init_params": ""}
+    single = hmm.n_mix == 1
+    model = GaussianHMM(hmm.n_states, **shared) if single else GMMHMM(hmm.n_states, hmm.n_mix, **shared)
+    model.n_features = hmm.n_dims
+    model.startprob_, model.transmat_ = hmm.startprob.copy(), hmm.transmat.copy()
+    model.means_ = np.array(hmm.means[:, 0] if single else hmm.means)
+    model.covars_ = np.array(hmm.covars[:, 0] if single else hmm.covars)
+    if not single:
+        model.weights_ = np.array(hmm.mix_weights)
+    return model
+
+
+def _rows(probabilities: Any) -> FloatArray:
+    """Return rows that hmmlearn holds for normalised as such."""
+    rows = np.array(probabilities, dtype=np.float64)
+    sums = rows.sum(axis=-1, keepdims=True)
+    off = np.abs(sums - 1)
+    return np.where((off > 1e-14) & (off < _TOLERANCE), rows / np.where(sums > 0, sums, 1.0), rows)
+
+
+def _gaussian_covars(model: Any) -> FloatArray:
+    if model.covariance_type == "spherical":  # covars_ of a fitted model has a wrong shape in hmmlearn 0.3
+        kept = np.asarray(model._covars_)
+        return np.array(np.broadcast_to(kept[:, None] if kept.ndim == 1 else kept, np.shape(model.means_)))
+    full = np.asarray(model.covars_)  # matrices, whatever is kept
+    return np.array(np.diagonal(full, axis1=1, axis2=2)) if model.covariance_type == "diag" else full
+
+
+def _mixture_covars(model: Any) -> FloatArray:
+    covars, shape = np.asarray(model.covars_), np.shape(model.means_)
+    if model.covariance_type == "spherical":
+        return np.array(np.broadcast_to(covars[..., None], shape))
+    if model.covariance_type == "tied":
+        return np.array(np.broadcast_to(covars[:, None], (*shape, shape[-1])))
+    return covars

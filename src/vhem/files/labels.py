@@ -1,0 +1,88 @@
+"""Labels and responsibilities beside the ids, as csv or parquet."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem.files.atomic import atomic_write
+
+
+def write_labels(
+    path: str | Path,
+    ids: Iterable[Any],
+    labels: npt.ArrayLike,
+    responsibilities: npt.ArrayLike | None = None,
+    first: int = 0,
+) -> None:
+    """Write the cluster of each sequence or HMM next to its id.
+
+    Parameters
+    ----------
+    path : str or Path
+        A .csv, .tsv or .parquet file; written whole or not at all.
+    ids : list
+        The names, such as ``sequences.ids`` or ``h3m.ids``.
+    labels : array of shape (n,), or (n, levels) for the levels of a hierarchy
+        The clusters, from 0.
+    responsibilities : array of shape (n, K), optional
+        Probability of each cluster: columns `probability` (of the cluster chosen) and p0, p1, …
+    first : int
+        What the first cluster is called. The command writes 1.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "labels.csv"
+    >>> write_labels(target, ["ann", "bob"], [0, 1], [[0.9, 0.1], [0.25, 0.75]])
+    >>> print(target.read_text())
+    id,cluster,probability,p0,p1
+    ann,0,0.9,0.9,0.1
+    bob,1,0.75,0.25,0.75
+    """
+    names, clusters = list(ids), np.asarray(labels)
+    if clusters.ndim not in (1, 2) or len(clusters) != len(names) or clusters.dtype.kind not in "iu":
+        raise ValueError(f"labels must be an integer for each of the {len(names)} ids, got shape {clusters.shape}.")
+    columns: dict[str, list[Any]] = {"id": names}
+    if clusters.ndim == 1:
+        columns["cluster"] = (clusters + first).tolist()
+    else:
+        columns |= {f"level{k + 1}": (level + first).tolist() for k, level in enumerate(clusters.T)}
+    if responsibilities is not None:
+        shares = np.asarray(responsibilities, dtype=np.float64)
+        if clusters.ndim != 1 or shares.ndim != 2 or len(shares) != len(names) or clusters.max() >= shares.shape[1]:
+            raise ValueError(f"responsibilities have shape {shares.shape}; give a row per id and a column per cluster.")
+        columns["probability"] = shares[np.arange(len(shares)), clusters].tolist()
+        columns |= {f"p{k + first}": share.tolist() for k, share in enumerate(shares.T)}
+    write_columns(path, columns)
+
+
+def write_columns(path: str | Path, columns: dict[str, list[Any]]) -> None:
+    """Write columns as csv, tsv or parquet, by the ending of `path`."""
+    suffix = Path(path).suffix.lower()
+    if suffix == ".parquet":
+        _write_parquet(path, columns)
+        return
+    if suffix not in (".csv", ".tsv"):
+        raise ValueError(f"{path} must end in .csv, .tsv or .parquet.")
+    with atomic_write(path, "w", newline="") as file:
+        writer = csv.writer(file, delimiter="," if suffix == ".csv" else "\t", lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def _write_parquet(path: str | Path, columns: dict[str, list[Any]]) -> None:
+    try:
+        import pyarrow as pa  # noqa: PLC0415  (an extra)
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("parquet needs pyarrow, which is not installed: pip install vhem[tables].") from None
+    if len({type(name) for name in columns["id"]}) > 1 or isinstance(columns["id"][0], tuple):
+        columns = {**columns, "id": list(map(str, columns["id"]))}
+    with atomic_write(path) as file:
+        pq.write_table(pa.table(columns), file)

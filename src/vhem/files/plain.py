@@ -1,0 +1,122 @@
+"""Models as plain npz and JSON, for programs in other languages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vhem.files.atomic import atomic_write
+from vhem.kernels.parameters import Parameters
+from vhem.models import H3M, HMM
+
+_HMM = ("startprob", "transmat", "mix_weights", "means", "covars")
+
+
+def to_npz(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None) -> None:
+    """Write an H3M as NumPy's npz: arrays weights, startprob, transmat, mix_weights, means, covars, n_states, ids.
+
+    Parameters
+    ----------
+    model : H3M or HMM
+        The model; an HMM is written as an H3M of one.
+    path : str or Path
+        The file.
+    feature_names : list of str, optional
+        Names of the dimensions.
+
+    Notes
+    -----
+    Shapes are those of :class:`H3M`, padded where HMMs differ in size. Ids that are neither all integers nor all text
+    become text.
+    """
+    h3m = H3M([model]) if isinstance(model, HMM) else model
+    integers = all(type(name) is int for name in h3m.ids)
+    ids = np.array(h3m.ids if integers else [str(name) for name in h3m.ids])
+    arrays: dict[str, Any] = {"weights": h3m.weights, "ids": ids, **h3m.parameters._asdict()}
+    if feature_names is not None:
+        arrays["feature_names"] = np.array(list(feature_names), dtype=str)
+    with atomic_write(path) as file:
+        np.savez(file, **arrays)
+
+
+def from_npz(path: str | Path) -> H3M:
+    """Read an H3M from an npz file with arrays as `to_npz` writes them.
+
+    weights, mix_weights, n_states and ids may be missing, as in `H3M.from_arrays`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "hmms.npz"
+    >>> np.savez(path, startprob=np.ones((1, 1)), transmat=np.ones((1, 1, 1)), means=[[[2.0]]], covars=[[[1.0]]])
+    >>> from_npz(path)[0].means.ravel()
+    array([2.])
+    """
+    known = {*Parameters._fields, "weights", "ids"}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files if name in known}
+    except FileNotFoundError:
+        raise
+    except Exception as fault:  # zipfile and zlib have errors of their own
+        raise ValueError(f"{path} cannot be read as npz: {fault}") from None
+    missing = {"startprob", "transmat", "means", "covars"} - set(arrays)
+    if missing:
+        raise ValueError(f"{path} lacks the arrays {', '.join(sorted(missing))}, so it is no H3M.")
+    try:
+        return H3M.from_arrays(**arrays)
+    except (TypeError, ValueError) as fault:
+        raise ValueError(f"{path}: {fault}") from None
+
+
+def to_json(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None) -> None:
+    """Write an H3M as JSON: {"weights": […], "hmms": [{"id": …, "startprob": […], "transmat": [[…]], …}, …]}.
+
+    Parameters
+    ----------
+    model : H3M or HMM
+        The model; an HMM is written as an H3M of one.
+    path : str or Path
+        The file.
+    feature_names : list of str, optional
+        Names of the dimensions.
+
+    Notes
+    -----
+    Each HMM has startprob (S), transmat (S, S), mix_weights (S, M), means (S, M, d) and covars (S, M, d) or
+    (S, M, d, d), without padding. Numbers are written so that reading gives the same bits.
+    """
+    h3m = H3M([model]) if isinstance(model, HMM) else model
+    hmms = [
+        {"id": name if isinstance(name, (int, str)) else str(name), **{key: getattr(hmm, key).tolist() for key in _HMM}}
+        for name, hmm in zip(h3m.ids, h3m, strict=True)
+    ]
+    content = {
+        "format": "vhem H3M",
+        "covariance_type": h3m.covariance_type,
+        "feature_names": None if feature_names is None else [str(name) for name in feature_names],
+        "weights": h3m.weights.tolist(),
+        "hmms": hmms,
+    }
+    with atomic_write(path, "w") as file:
+        json.dump(content, file, ensure_ascii=False)
+
+
+def from_json(path: str | Path) -> H3M:
+    """Read an H3M from JSON as `to_json` writes it.
+
+    weights, ids and mix_weights may be missing, and means and covars may be without the axis of components.
+    """
+    try:
+        content: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+        hmms = [HMM(**{key: hmm[key] for key in _HMM if key in hmm}) for hmm in content["hmms"]]
+        ids = [hmm.get("id", k) for k, hmm in enumerate(content["hmms"])]
+        return H3M(hmms, content.get("weights"), ids)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as fault:
+        why = f"{fault} is missing" if isinstance(fault, KeyError) else fault
+        raise ValueError(f"{path} is no H3M in JSON: {why}") from None

@@ -1,0 +1,104 @@
+"""Which column of a table is what: as told, or guessed where that is beyond doubt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+_ID = {"id", "sequence", "sequenceid", "seq", "seqid", "series", "seriesid", "caseid", "recording", "recordingid"}
+_SUBJECT = {"subject", "subjectid", "participant", "participantid", "person", "personid", "viewer", "viewerid"}
+_SUBJECT |= {"user", "userid", "patient", "patientid", "subj", "observer"}
+_TRIAL = {"trial", "trialid", "session", "sessionid", "trialno", "trialnumber"}
+_TIME = {"time", "t", "timestamp", "frame", "frameid", "frameno", "step", "date", "datetime", "seconds", "timems"}
+
+
+class Roles(NamedTuple):
+    """What the columns of a long table are."""
+
+    id: list[str]  #: together they name the sequence of a row; none: all rows are one sequence
+    time: str | None
+    values: list[str]
+    group: str | None
+
+
+def given_or_guessed(
+    columns: list[str],
+    is_numeric: Callable[[str], bool],
+    id: str | Iterable[str] | None,
+    time: str | None,
+    values: str | Iterable[str] | None,
+    group: str | None,
+) -> Roles:
+    """Return the role of each column.
+
+    Parameters
+    ----------
+    columns : list of str
+        All columns.
+    is_numeric : callable
+        Whether a column holds numbers.
+    id, time, values, group
+        What the user says; None is to be guessed, except a group that goes with an id.
+
+    Returns
+    -------
+    Roles
+        All names are columns of the table.
+
+    Examples
+    --------
+    >>> given_or_guessed(["SubjectID", "TrialID", "FixX", "FixY"], lambda name: True, None, None, None, None)
+    Roles(id=['SubjectID', 'TrialID'], time=None, values=['FixX', 'FixY'], group='SubjectID')
+    """
+    told = _listed(id) + _listed(values) + _listed(time) + _listed(group)
+    for name in told:
+        if name not in columns:
+            raise ValueError(f"there is no column {name!r}; the columns are {_list(columns)}.")
+    free = [name for name in columns if name not in told and not name.startswith("(unnamed")]
+    if id is None:
+        ids, group = _guessed_id(free, is_numeric, group)
+    else:
+        ids = _listed(id)
+    if time is None:
+        like_time = [name for name in free if _plain(name) in _TIME and name not in ids]
+        time = like_time[0] if len(like_time) == 1 else None
+        free = [name for name in free if name not in like_time]
+    chosen = _listed(values)
+    if values is None:
+        chosen = [name for name in free if name not in (*ids, group) and is_numeric(name)]
+    if not chosen:
+        raise ValueError(f"no column of numbers is left for the values; the columns are {_list(columns)}. Give values.")
+    return Roles(ids, time, chosen, group)
+
+
+def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str | None) -> tuple[list[str], str | None]:
+    """Return the columns that name sequences, and that of the group."""
+    named = [name for name in free if _plain(name) in _ID]
+    subjects = [name for name in free if _plain(name) in _SUBJECT]
+    trials = [name for name in free if _plain(name) in _TRIAL]
+    if len(named) == 1:
+        return named, group
+    if not named and len(subjects) == 1 and len(trials) == 1:
+        return [*subjects, *trials], group or subjects[0]
+    if not named and len(subjects) + len(trials) == 1:
+        return subjects + trials, group
+    texts = [name for name in free if not is_numeric(name)]
+    if not (named or subjects or trials) and len(texts) == 1:
+        return texts, group
+    raise ValueError(
+        f"which column names the sequences? The columns are {_list(free)}. Give id, one or several of them (subject "
+        "and trial, say), or an empty list if all rows are one sequence."
+    )
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _listed(names: str | Iterable[str] | None) -> list[str]:
+    return [] if names is None else [names] if isinstance(names, str) else list(names)
+
+
+def _list(columns: list[str]) -> str:
+    return ", ".join(map(repr, columns))

@@ -1,0 +1,434 @@
+"""Model files: what is saved comes back to the last bit, and what is broken is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+import subprocess
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+from helpers import random_h3m, random_hmm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import vhem
+from vhem import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS, ModelFileError, Sequences
+from vhem.datasets import simulated_study
+from vhem.files import Ids, Kind, describe, register
+from vhem.files.container import BLOCK, MAGIC, Container, digest, write
+
+SHAPES = st.fixed_dictionaries(
+    {
+        "K": st.integers(1, 12),
+        "S": st.integers(1, 4),
+        "M": st.integers(1, 3),
+        "d": st.integers(1, 4),
+        "covariance_type": st.sampled_from(["diag", "full"]),
+        "ragged": st.booleans(),
+        "zeros": st.booleans(),
+    }
+)
+NAMES = st.one_of(st.text(), st.integers(), st.floats(allow_nan=False), st.booleans(), st.none())
+IDS = st.one_of(NAMES, st.tuples(NAMES, NAMES))
+
+
+def random_mixture_of_lds(rng, K=3, n=2, d=3):
+    def system():
+        A, C = 0.3 * rng.normal(size=(n, n)), rng.normal(size=(d, n))
+        return LinearDynamicalSystem(A, C, 0.1 * np.eye(n), rng.uniform(0.1, 1, d), rng.normal(size=n))
+
+    weights = rng.dirichlet(np.ones(K))
+    return MixtureOfLDS([system() for _ in range(K)], weights / weights.sum(), ids=[f"s{k}" for k in range(K)])
+
+
+def same_bits(a, b):
+    arrays = a.parameters._asdict() | {"weights": a.weights}
+    others = b.parameters._asdict() | {"weights": b.weights}
+    return a.ids == b.ids and all(x.tobytes() == others[name].tobytes() for name, x in arrays.items())
+
+
+@settings(max_examples=60, deadline=None)
+@given(SHAPES, st.integers(0, 2**31), st.data())
+def test_mixtures_come_back_to_the_last_bit(tmp_path_factory, shape, seed, data):
+    path = tmp_path_factory.mktemp("files") / "mixture.vhem"
+    h3m = random_h3m(np.random.default_rng(seed), **shape)
+    h3m = H3M(list(h3m), h3m.weights, data.draw(st.lists(IDS, min_size=len(h3m), max_size=len(h3m))))
+    h3m.save(path)
+    again = vhem.load(path)
+    assert same_bits(again, h3m)
+    assert [type(name) for name in again.ids] == [type(name) for name in h3m.ids]
+    index = data.draw(st.lists(st.integers(-len(h3m), len(h3m) - 1), min_size=1, max_size=20))
+    assert same_bits(vhem.load(path, index), h3m[index])
+    assert vhem.load(path, index[0]) == h3m[index[0]]
+    subset = h3m[index]  # padded beyond its own needs, weights divided by their sum
+    subset.save(path)
+    assert same_bits(vhem.load(path), subset)
+    with pytest.raises(ValueError, match="read-only"):
+        again.means[:] = 0.0
+
+
+@pytest.mark.parametrize("layout", [np.asfortranarray, lambda x: x[..., ::-1][..., ::-1], lambda x: x.astype(">f8")])
+def test_memory_layout_does_not_matter(tmp_path, layout):
+    """A known fault of another format: arrays that are not contiguous came back in another order."""
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=(5, 3, 4)), rng.normal(size=(7, 2)).T, np.zeros((0, 3))]
+    write(tmp_path / "things", {}, [*map(layout, arrays), np.array(2.5)])
+    with Container(tmp_path / "things") as file:
+        for k, array in enumerate([*arrays, np.array(2.5)]):
+            assert file.read(k).shape == array.shape
+            np.testing.assert_array_equal(file.read(k), array)
+        np.testing.assert_array_equal(file.read(0, np.array([3, 0, 3])), arrays[0][[3, 0, 3]])
+
+
+def test_other_models(tmp_path):
+    rng = np.random.default_rng(0)
+    path = tmp_path / "model.vhem"
+    lds = random_mixture_of_lds(rng)
+    sequences = Sequences([[1.0, np.nan], [2.0]], ids=["a", ("b", 1)], groups=["g", None])
+    for model in (random_hmm(rng, M=2), GMM([0.3, 0.7], [[0.0], [1.0]], [[1.0], [2.0]]), lds, lds[1], sequences):
+        model.save(path)
+        again = vhem.load(path)
+        assert again == model
+        assert type(again) is type(model)
+    lds.save(path)
+    assert vhem.load(path, [2, 0]) == lds[[2, 0]]
+    assert vhem.load(path, [2, 0]).ids == ["s2", "s0"]
+
+
+def fitted_estimators():
+    study = simulated_study(n_viewers=12, n_trials=3)
+    hmms, some = study.hmms, study.sequences[:12]
+    yield vhem.VHEM(3, random_state=0).fit(hmms)
+    yield vhem.VHEM(3, init=hmms[:3], random_state=np.random.default_rng(0), callback=print, max_iter=0, tol=0).fit(
+        hmms
+    )
+    yield vhem.HierarchicalVHEM(levels=(4, 2), n_trees=1, random_state=0).fit(hmms)
+    yield vhem.MixtureOfHMMs(2, n_states=2, random_state=0).fit(some)
+    yield vhem.SampledHEM(2, random_state=0).fit(hmms)
+    yield vhem.PPKClustering(2, length=5, random_state=0).fit(hmms)
+    yield vhem.HEMGaussianMixture(2, random_state=0).fit(GMM([0.5, 0.3, 0.2], np.eye(3), np.ones((3, 3))))
+    yield vhem.DynamicTextureMixture(2, n_states=1, random_state=0).fit(some)
+    yield vhem.HEMDynamicTextures(2, random_state=0).fit(random_mixture_of_lds(np.random.default_rng(0), K=5))
+
+
+def assert_equal(a, b):
+    b = b.item() if isinstance(b, np.generic) else b  # NumPy's numbers become Python's
+    assert type(a) is type(b)
+    if isinstance(a, (list, tuple)):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            assert_equal(x, y)
+    elif isinstance(a, np.ndarray):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+    elif hasattr(a, "get_params") or hasattr(a, "layers"):
+        fitted = [name for name in vars(a) if not name.startswith("_") and name not in ("random_state", "callback")]
+        for name in fitted:
+            assert_equal(getattr(a, name), getattr(b, name))
+    else:
+        assert a == b
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_fitted_estimators_come_back_as_they_were(tmp_path):
+    for estimator in fitted_estimators():
+        estimator.save(tmp_path / "fit.vhem")
+        again = vhem.load(tmp_path / "fit.vhem")
+        assert_equal(again, estimator)
+        if isinstance(estimator, vhem.VHEM):
+            hmms = simulated_study(n_viewers=12, n_trials=3).hmms
+            np.testing.assert_array_equal(again.predict_proba(hmms), estimator.predict_proba(hmms))
+        if isinstance(estimator, vhem.HierarchicalVHEM):
+            assert again.tree_.to_json() == estimator.tree_.to_json()
+
+
+def test_arrays_shared_by_parts_are_stored_once(tmp_path):
+    hmms = simulated_study(n_viewers=200, n_trials=1).hmms
+    tree = vhem.learning.tree.Tree(hmms, [hmms[:2], hmms[:2]], [np.zeros(200, int), np.zeros(2, int)])
+    tree.save(tmp_path / "tree.vhem")
+    hmms.save(tmp_path / "hmms.vhem")
+    sizes = [(tmp_path / name).stat().st_size for name in ("tree.vhem", "hmms.vhem")]
+    assert sizes[0] < 1.5 * sizes[1]
+
+
+def test_what_made_it(tmp_path):
+    path = tmp_path / "model.vhem"
+    hmms = simulated_study().hmms
+    about = {"settings": {"n_states": 3, "tol": 1e-4, "levels": (4, 2), "worst": -np.inf}, "data": "faces.csv"}
+    hmms.save(path, feature_names=["x", "y"], about=about)
+    found = describe(path)
+    assert found.kind == "H3M"
+    assert found.n_members == 40
+    assert found.feature_names == ["x", "y"]
+    assert found.about == about
+    assert found.vhem_version == vhem.__version__
+    assert found.n_bytes == path.stat().st_size
+    first = path.read_bytes()
+    vhem.load(path).save(path, feature_names=["x", "y"], about=about)
+    assert path.read_bytes() == first, "equal models make equal files"
+    with pytest.raises(ValueError, match="feature_names has 1 names for 2 dimensions"):
+        hmms.save(path, feature_names=["x"])
+
+
+def test_what_cannot_be_kept_is_named(tmp_path):
+    hmm = random_hmm(np.random.default_rng(0))
+    with pytest.raises(TypeError, match=r"H3M\.ids\[1\] is a object, which model files cannot keep"):
+        H3M([hmm, hmm], ids=["a", object()]).save(tmp_path / "m")
+    with pytest.raises(TypeError, match=r"about\['when'\] is a date, which model files cannot keep"):
+        hmm.save(tmp_path / "m", about={"when": np.datetime64("2024-01-01")})
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        hmm.save(tmp_path / "no" / "m")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        hmm.save(tmp_path)
+    assert not list(tmp_path.iterdir())
+    hmm.save(tmp_path / "m")
+    with pytest.raises(TypeError, match="no part can be loaded"):
+        vhem.load(tmp_path / "m", 0)
+
+
+def test_an_interrupted_save_leaves_the_old_file(tmp_path):
+    path = tmp_path / "m.vhem"
+    old, new = (random_h3m(np.random.default_rng(seed), K=3000) for seed in (0, 1))
+    old.save(path)
+
+    script = f"""
+import sys, vhem
+def stop(event, _):
+    if event == "os.rename": raise KeyboardInterrupt
+model = vhem.load({str(path)!r}, slice(0, 2))
+sys.addaudithook(stop)
+model.save({str(path)!r})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert "KeyboardInterrupt" in done.stderr
+    assert vhem.load(path) == old
+    assert [p.name for p in tmp_path.iterdir()] == ["m.vhem"]
+    new.save(path)
+    assert vhem.load(path) == new
+
+
+def test_a_part_of_a_large_file_reads_little(tmp_path):
+    """10 of 100,000 HMMs: counted in bytes, since seconds depend on the machine."""
+    rng = np.random.default_rng(0)
+    K = 100_000
+    trans = rng.dirichlet(np.ones(3), size=(K, 3))
+    h3m = H3M.from_arrays(
+        *(np.full((K, 3), 1 / 3), trans, rng.normal(size=(K, 3, 2)), np.ones((K, 3, 2))),
+        ids=[f"viewer {k}" for k in range(K)],
+    )
+    path = tmp_path / "large.vhem"
+    h3m.save(path)
+    size = path.stat().st_size
+    assert size > 20e6
+    tracemalloc.start()
+    part = vhem.load(path, slice(50_000, 50_010))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert same_bits(part, h3m[50_000:50_010])
+    assert peak < 0.1 * size
+    # A fault elsewhere does not matter to the part; one in it does.
+    raw = bytearray(path.read_bytes())
+    raw[size // 2] ^= 1
+    path.write_bytes(raw)
+    outcomes = set()
+    for begin in (0, 99_000):
+        assert len(vhem.load(path, slice(begin, begin + 10))) == 10
+    for begin in range(0, K, 1000):
+        try:
+            outcomes.add(len(vhem.load(path, slice(begin, begin + 1000))))
+        except ModelFileError as error:
+            outcomes.add(error.reason)
+    assert outcomes == {1000, "corrupted"}
+
+
+@pytest.fixture(scope="module")
+def good_file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("good") / "good.vhem"
+    h3m = random_h3m(np.random.default_rng(0), K=300, S=3, M=2, d=3, ragged=True)
+    H3M(list(h3m), h3m.weights, [f"viewer {k}" for k in range(300)]).save(path, ["a", "b", "c"], {"n": 1})
+    assert path.stat().st_size > 2 * BLOCK
+    return path
+
+
+def outcome(path, read=vhem.load):
+    """Return the model, or the reason why there is none."""
+    try:
+        return read(path)
+    except ModelFileError as error:
+        return error.reason if str(path) in str(error) else "nameless"
+
+
+def test_fuzz(good_file, tmp_path):
+    """Bytes flipped, cut, dropped, doubled and zeroed: an error every time, never other numbers."""
+    rng = np.random.default_rng(0)
+    raw, whole = good_file.read_bytes(), vhem.load(good_file)
+    path = tmp_path / "broken.vhem"
+    reasons = []
+    for trial in range(3000):
+        broken = bytearray(raw)
+        # Half of the faults in the first KiB, where the lengths are.
+        place = int(rng.integers(1024 if trial % 2 else len(raw)))
+        size = int(rng.integers(1, 200))
+        match trial % 6:
+            case 0 | 1:
+                broken[place] ^= 1 << int(rng.integers(8))
+            case 2:
+                del broken[place:]
+            case 3:
+                del broken[place : place + size]
+            case 4:
+                broken[place:place] = broken[place : place + size]
+            case 5:
+                broken[place : place + size] = bytes(len(broken[place : place + size]))
+        path.write_bytes(broken)
+        if trial % 50 == 0:
+            tracemalloc.start()
+        found = outcome(path)
+        if trial % 50 == 0:
+            assert tracemalloc.get_traced_memory()[1] < 20 * len(raw)
+            tracemalloc.stop()
+        if isinstance(found, H3M):
+            assert bytes(broken) == raw
+            assert found == whole
+        else:
+            reasons.append(found)
+    assert set(reasons) == {"truncated", "corrupted", "foreign"}
+    assert len(reasons) > 2500
+
+
+HEADERS = st.recursive(
+    st.one_of(st.none(), st.integers(-3, 99), st.text(max_size=3), st.sampled_from(["H3M", "HMM", "Tree", "VHEM"])),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(
+            st.sampled_from(["kind", "content", "array", "map", "list", "ids", "range", "weights", "means"]), inner
+        ),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(HEADERS, HEADERS)
+def test_headers_made_by_others_are_refused(tmp_path_factory, content, about):
+    """Checksums are right, but the header says nothing sensible."""
+    path = tmp_path_factory.getbasetemp() / "crafted.vhem"
+    write(path, {"vhem": "0", "content": content, "about": about}, [np.zeros(3), np.zeros((2, 2), dtype=np.int64)])
+    assert outcome(path) in ("corrupted", "newer")
+    outcome(path, describe)  # no other error is raised
+    with contextlib.suppress(TypeError):  # "no part can be loaded"
+        outcome(path, lambda p: vhem.load(p, 0))
+
+
+def lying(path, changes):
+    """Write a file with sound checksums whose header lies."""
+    HMM([1.0], [[1.0]], [[0.0]], [[1.0]]).save(path)
+    raw = path.read_bytes()
+    length = struct.unpack("<Q", raw[16:24])[0]
+    header = json.loads(raw[64 : 64 + length])
+    text = json.dumps({**header, **changes(header)}).encode()
+    text += b" " * (-len(text) % 64)
+    rest = raw[64 + length :]
+    prelude = raw[:16] + struct.pack("<QQ", len(text), 64 + len(text) + len(rest)) + digest(text)
+    path.write_bytes(prelude + digest(prelude) + text + rest)
+    return path
+
+
+def first_array(*entry):
+    return lambda header: {"arrays": [list(entry), *header["arrays"][1:]]}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        first_array("<f8", [10**12], 0),
+        first_array("<f8", [1, -1], 0),
+        first_array("<f8", [1], -64),
+        first_array("<f8", [1], 13),
+        first_array("<f8", [1], 10**6),
+        first_array("|O", [1], 0),
+        first_array("<f8"),
+        lambda _: {"arrays": 3},
+        lambda _: {"arrays": []},
+        lambda _: {"data_bytes": 10**15},
+        lambda _: {"data_bytes": "many"},
+        lambda _: {"data_bytes": 64},
+        lambda _: {"table_digest": None},
+        lambda _: {"content": {"range": 10**12}},
+        lambda _: {"content": [1, 2]},
+    ],
+)
+def test_lying_headers(tmp_path, changes):
+    assert outcome(lying(tmp_path / "truth", lambda _: {})) == HMM([1.0], [[1.0]], [[0.0]], [[1.0]])
+    assert outcome(lying(tmp_path / "lie", changes)) == "corrupted"
+
+
+def test_a_sound_file_of_nonsense(tmp_path):
+    """A file with right checksums whose numbers are no HMM is refused with the reason."""
+    path = tmp_path / "nonsense"
+    content = {name: {"array": k} for k, name in enumerate(("startprob", "transmat", "means", "covars", "mix_weights"))}
+    arrays = [np.array([0.5, 0.5]), np.full((2, 2), 0.7), np.zeros((2, 1, 1)), np.ones((2, 1, 1)), np.ones((2, 1))]
+    write(path, {"vhem": "0", "content": {"kind": "HMM", "content": content}}, arrays)
+    with pytest.raises(ModelFileError, match=r"its HMM is none \(ValueError.*transmat sums to 1.4"):
+        vhem.load(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason", "message"),
+    [
+        (b"", "foreign", "is empty"),
+        (b"PK\x03\x04rest", "foreign", "a zip archive, such as npz"),
+        (b"\x80\x05pickle", "foreign", "a pickle, which may run any code and is never loaded"),
+        (b"MATLAB 5.0 MAT-file", "foreign", "from_emhmm"),
+        (b"id,x,y\n1,2,3\n", "foreign", "does not begin like one"),
+        (MAGIC.replace(b"\r\n", b"\n") + bytes(99), "foreign", "Copy it in binary mode"),
+        (MAGIC + b"123", "truncated", "cut short: 11 bytes"),
+    ],
+)
+def test_foreign_files(tmp_path, content, reason, message):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(ModelFileError, match=message) as caught:
+        vhem.load(path)
+    assert caught.value.reason == reason
+
+
+def test_newer_files(tmp_path, good_file):
+    raw = bytearray(good_file.read_bytes())
+    raw[8] = 2
+    raw[48:64] = digest(bytes(raw[:48]))
+    (tmp_path / "newer").write_bytes(raw)
+    with pytest.raises(ModelFileError, match=r"has format 2, made by a newer vhem; this one reads up to 1") as caught:
+        vhem.load(tmp_path / "newer")
+    assert caught.value.reason == "newer"
+    write(tmp_path / "kind", {"vhem": "9.0", "content": {"kind": "Quilt", "content": {}}}, [])
+    with pytest.raises(ModelFileError, match=r"holds a 'Quilt', which vhem .* does not know.*by vhem 9\.0"):
+        vhem.load(tmp_path / "kind")
+
+
+def test_two_kinds_of_one_name_are_refused():
+    with pytest.raises(ValueError, match="already a kind 'HMM'"):
+        register(Kind("HMM", Ids, dict, list))
+
+
+def test_modes_and_links_are_kept(tmp_path):
+    path, link = tmp_path / "m", tmp_path / "link"
+    hmm = HMM([1.0], [[1.0]], [[0.0]], [[1.0]])
+    hmm.save(path)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~_umask()
+    os.chmod(path, 0o640)
+    link.symlink_to(path)
+    hmm.save(link)
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
