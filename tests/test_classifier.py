@@ -32,7 +32,7 @@ def data():
 @pytest.mark.parametrize("topology", ["ergodic", "left-right"])
 def test_learns_classes(method, topology):
     X, y = simulated(24)
-    fit = H3MClassifier(method, topology=topology, tau=20, random_state=0).fit(X[::2], y[::2])
+    fit = H3MClassifier(method, topology=topology, tau=20, n_init=1, random_state=0).fit(X[::2], y[::2])
     assert fit.classes_.tolist() == ["a", "b", "c"]
     assert [len(model) for model in fit.class_models_] == [2, 2, 2]
     assert fit.score(X[1::2], y[1::2]) > 0.9
@@ -43,10 +43,10 @@ def test_learns_classes(method, topology):
 def test_one_component_is_the_vhem_centre_of_the_class(data):
     X, y = data
     fit = H3MClassifier(n_components=1, tau=7, random_state=3).fit(X, y)
-    hmms = vhem.fit_hmms(X, 2, random_state=np.random.default_rng(3))
+    hmms = vhem.fit_hmms(X, 2, n_init=4, random_state=np.random.default_rng(3))
     for c, model in zip(fit.classes_, fit.class_models_, strict=True):
         centre = VHEM(1, tau=7, n_init=8, tol=1e-4, random_state=0).fit(hmms[y == c]).centers_
-        np.testing.assert_allclose(model.score_samples(X), centre.score_samples(X), rtol=1e-3)
+        np.testing.assert_allclose(model.score_samples(X), centre.score_samples(X), rtol=5e-3)
 
 
 def test_probabilities_are_bayes_rule_by_hand(data):

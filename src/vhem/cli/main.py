@@ -72,6 +72,23 @@ def handwriting(
     _run_experiment(lambda: run(out, halves, progress=typer.echo))
 
 
+@experiments.command()
+def music(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
+    data: Annotated[
+        str, typer.Option(help="gtzan, cal500_intro, or a folder with CAL500's audio and annotations.")
+    ] = "gtzan",
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 3,
+) -> None:
+    """Tag music by a mixture of HMMs per tag: the paper's study of semantic annotation and retrieval.
+
+    An interrupted run goes on where it stopped. Example: vhem experiment music --data gtzan -o results
+    """
+    from vhem.experiments.music import run  # noqa: PLC0415
+
+    _run_experiment(lambda: run(out, data, seeds, progress=typer.echo))
+
+
 def _run_experiment(run: Callable[[], list[Path]]) -> None:
     """Run a study; data that are missing are said so in one line."""
     try:

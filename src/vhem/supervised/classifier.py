@@ -44,8 +44,8 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         Form of the covariances.
     topology : {"ergodic", "left-right", "left-right-skip"}
         Which transitions are possible; see `fit_hmms`. Left-right HMMs are for sequences that run the same course every
-        time, such as letters or gestures. Their reduction starts once from averages state by state, which is quicker
-        and better than restarts from single HMMs; `n_init` has no effect on it.
+        time, such as letters or gestures. Their reduction starts once, from averages state by state, which is quicker
+        and better than restarts from single HMMs.
     tau : int
         Length of the sequences that VHEM imagines. For ergodic HMMs small values do; for left-right HMMs take about the
         length of the sequences, because shorter ones never see the last states.
@@ -57,7 +57,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         Whether log p(y | c) counts as it is, or divided by the number of frames. The first is Bayes' rule; with long
         sequences it makes probabilities of 0 and 1 and priors without effect. The second keeps them soft.
     n_init : int
-        Restarts of the reduction, or of EM.
+        Restarts of every sequence's HMM and of the reduction, or of EM.
     max_iter, tol : int, float
         When VHEM, or EM, stops.
     reg_covar : float
@@ -263,7 +263,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         if self.method == "em":
             return [self._by_em(sequences[index == c], seed) for c, seed in enumerate(rng.spawn(n_classes))]
         hmms = fit_hmms(
-            sequences, self.n_states, self.n_mix, self.covariance_type, topology=self.topology,
+            sequences, self.n_states, self.n_mix, self.covariance_type, topology=self.topology, n_init=self.n_init,
             reg_covar=self.reg_covar, covars_prior=self.covars_prior, random_state=rng, n_jobs=self.n_jobs,
         )  # fmt: skip
         models = []
