@@ -21,7 +21,7 @@ from vhem.sequences import Sequences
 from vhem.supervised.classifier import class_log_likelihoods
 from vhem.supervised.fragments import cut_fragments
 
-_CHUNK = 250_000  # frames of fragments that are in memory at once
+_CHUNK = 60_000  # frames of fragments that are in memory at once
 
 
 class Settings(NamedTuple):
