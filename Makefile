@@ -6,13 +6,14 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test bench motion lint format clean help
+.PHONY: demo test bench motion pictures lint format clean help
 
 help:
 	@echo "make demo    the main job end to end on a small simulated study"
 	@echo "make test    the whole test suite"
 	@echo "make bench   the speed tables, as ratios"
 	@echo "make motion  the paper's motion study, into results/"
+	@echo "make pictures  the pictures of README and docs, by chromium and matplotlib"
 	@echo "make lint    ruff and mypy; make format rewrites the code's layout"
 
 $(BIN)/python:
@@ -45,6 +46,9 @@ bench: $(STAMP)
 
 motion: $(STAMP)
 	$(BIN)/vhem experiment motion --out results
+
+pictures: $(STAMP)
+	$(BIN)/python docs/make_pictures.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

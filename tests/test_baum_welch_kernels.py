@@ -12,6 +12,7 @@ from vhem.kernels import engine as engine_module
 from vhem.kernels import kmeans as kmeans_module
 from vhem.kernels import reference_baum_welch as reference
 from vhem.kernels.baum_welch import Pairs, Prior, expectations, log_likelihoods, log_prior, m_step
+from vhem.kernels.moments import group_moments
 
 ENGINES = available_engines()
 
@@ -201,3 +202,18 @@ def test_kmeans_is_the_same_on_every_engine(monkeypatch):
         found.append(kmeans_module.kmeans(Z, offsets, uniforms))
     engine_module._detect.cache_clear()
     assert all((labels == found[0]).all() for labels in found)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3, 1.0])
+def test_moments_of_groups(engine, gaps):
+    rng = np.random.default_rng(5)
+    lengths = np.array([1, 7, 3, 40])
+    X = 1e6 + rng.normal(size=(lengths.sum(), 4))
+    X[rng.random(X.shape) < gaps] = np.nan
+    offsets = np.append(0, np.cumsum(lengths))
+    found = group_moments(X, offsets)
+    for g, part in enumerate(np.split(X, offsets[1:-1])):
+        for j, column in enumerate(part.T):
+            seen = column[~np.isnan(column)]
+            expected = [len(seen), seen.mean(), seen.var() * len(seen), seen.max()] if len(seen) else [0, 0, 0, 0]
+            assert [a[g, j] for a in found] == pytest.approx(expected, rel=1e-13, abs=1e-9)

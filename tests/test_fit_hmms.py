@@ -268,7 +268,7 @@ def test_dead_states_are_started_again_and_counted():
     rng = np.random.default_rng(12)
     y = np.repeat([0.0, 9.0], 40) + rng.normal(size=80)
     dead = HMM([0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]], [[4.5], [1e5]], [[25.0], [1e-3]])
-    with pytest.warns(RuntimeWarning, match="1 states had died and were started again"):
+    with pytest.warns(RuntimeWarning, match="1 state had died and was started again"):
         h3m, report = fit_hmms([y], init=dead, random_state=0, max_iter=500, return_report=True)
     assert report.n_reseeded.tolist() == [1]
     np.testing.assert_allclose(np.sort(h3m.means.ravel()), [0, 9], atol=0.6)

@@ -196,14 +196,6 @@ def test_the_number_of_clusters_is_found():
     np.testing.assert_array_equal(again.stability, numbers.stability)
 
 
-def test_cluster_numbers_can_be_plotted():
-    plt = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is an optional library")
-    h3m, _ = nested(n_inputs=16)
-    axes = choose_n_clusters(h3m, [2, 3], VHEM(n_init=1), 2, 2, random_state=0).plot()
-    assert [len(ax.lines) > 0 for ax in axes] == [True, True, True]
-    plt.close("all")
-
-
 def test_free_parameters_are_counted():
     h3m, _ = nested(n_inputs=4, S=2, d=3)
     assert n_free_parameters(h3m) == 3 + 4 * (1 + 2 + 0 + 2 * 6)

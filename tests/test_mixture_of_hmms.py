@@ -13,7 +13,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.utils import estimator_checks
 
 from vhem import H3M, HMM, VHEM, HMMTransformer, MixtureOfHMMs, Sequences, fit_hmms
 from vhem.kernels import baum_welch as kernels
@@ -226,39 +225,6 @@ def test_grid_search_splits_sequences(form):
     pipeline = make_pipeline(HMMTransformer(max_iter=300, random_state=0), VHEM(3, n_init=1, random_state=0))
     search = GridSearchCV(pipeline, {"hmmtransformer__n_states": [1, 2]}, cv=3).fit(form(ys))
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-
-
-MEANINGFUL = [
-    "check_estimator_cloneable",
-    "check_estimator_repr",
-    "check_estimator_tags_renamed",
-    "check_get_params_invariance",
-    "check_mixin_order",
-    "check_no_attributes_set_in_init",
-    "check_parameters_default_constructible",
-    "check_set_params",
-    "check_valid_tag_types",
-]
-
-
-@pytest.mark.parametrize("estimator", [MixtureOfHMMs(n_components=2), HMMTransformer()], ids=lambda e: type(e).__name__)
-@pytest.mark.parametrize("name", MEANINGFUL)
-def test_checks_of_scikit_learn(estimator, name):
-    getattr(estimator_checks, name)(type(estimator).__name__, estimator)
-
-
-def test_the_other_checks_of_scikit_learn_are_about_tables():
-    """All checks that are left out call fit with one table (n, d), which here could be one sequence or n of them.
-
-    The container refuses it with a message that says how to write either, and that refusal is tested here for each
-    estimator instead. What those checks ask beyond that (clones fit alike, fit twice is fit once, fit_predict is fit
-    and predict, nothing in X changes, n_features_in_ is set) is tested below on sequences.
-    """
-    for estimator in (MixtureOfHMMs(n_components=2), HMMTransformer()):
-        with pytest.raises(ValueError, match="could be one sequence or many"):
-            estimator.fit(np.zeros((10, 2)))
-        names = {check.func.__name__ for _, check in estimator_checks.estimator_checks_generator(estimator)}
-        assert len(names) > len(MEANINGFUL)
 
 
 def test_estimators_fit_like_their_clones_and_leave_the_data_alone():

@@ -88,6 +88,7 @@ def test_without_a_compiler_the_wheel_is_pure_and_says_so_once(pure_wheel):
     wheel, site = pure_wheel
     assert wheel.name.endswith("-py3-none-any.whl")
     assert not list(site.rglob("*.so"))
+    assert (site / "vhem" / "report" / "parts" / "page.html").is_file(), "the report's page goes with the package"
     # -S and an explicit path: the installation in this environment must not get in the way.
     path = os.pathsep.join([str(site), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
     out = subprocess.run(
@@ -118,11 +119,13 @@ def test_kernels_compile_for_arm64(tmp_path):
         assert done.returncode == 0, done.stderr
 
 
-def test_the_demo_finds_the_strategies(capsys):
+def test_the_demo_finds_the_strategies_and_ends_with_a_report(capsys, tmp_path):
     from vhem import demo
 
-    demo.main()
+    demo.main(tmp_path / "demo.html")
     out = capsys.readouterr().out
     assert "40 viewers" in out
     assert out.count("Cluster ") == 3
     assert "adjusted Rand index 1.00" in out
+    assert out.endswith(f"{tmp_path / 'demo.html'}\n")
+    assert "How 40 viewers look at faces" in (tmp_path / "demo.html").read_text(encoding="utf-8")

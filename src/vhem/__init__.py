@@ -1,5 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
+from vhem import plotting, report
 from vhem.files import ModelFileError, from_emhmm, from_hmmlearn, load, write_labels
 from vhem.learning.baum_welch import FitReport, fit_hmms
 from vhem.learning.dtm import DynamicTextureMixture
@@ -49,8 +50,10 @@ __all__ = [
     "from_emhmm",
     "from_hmmlearn",
     "load",
+    "plotting",
     "ppk",
     "read_sequences",
+    "report",
     "show_versions",
     "write_labels",
 ]

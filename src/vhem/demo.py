@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
 
-from vhem.datasets import SimulatedStudy, simulated_study
+from vhem import report
+from vhem.datasets import SimulatedStudy, simulated_face, simulated_study
 from vhem.datasets.simulated import PLACES
 from vhem.kernels.engine import engine
 from vhem.learning.baum_welch import fit_hmms
@@ -15,8 +17,8 @@ from vhem.learning.vhem import VHEM
 from vhem.models import HMM
 
 
-def main() -> None:
-    """Cluster the viewers of a simulated study and print what was found."""
+def main(path: Path = Path("results/demo.html")) -> None:
+    """Cluster the viewers of a simulated study, print what was found, and write a report on it to `path`."""
     study = simulated_study()
     n_strategies = len(study.strategy_names)
     print(
@@ -37,6 +39,18 @@ def main() -> None:
         describe_cluster(cluster, center, fit, study)
     agreement = adjusted_rand_score(study.strategies, fit.labels_)
     print(f"Agreement with the true strategies: adjusted Rand index {agreement:.2f} (1 is perfect, 0 is chance).")
+    written = report.write(
+        path,
+        fit,
+        hmms,
+        sequences=study.sequences,
+        classes=[study.strategy_names[s] for s in study.strategies],
+        image=simulated_face(),
+        names=["x", "y"],
+        title="How 40 viewers look at faces",
+        command="vhem demo",
+    )
+    print(f"\nThe report, to be opened in a browser: {written.resolve()}")
 
 
 def describe_cluster(cluster: int, center: HMM, fit: VHEM, study: SimulatedStudy) -> None:

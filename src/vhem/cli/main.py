@@ -1,4 +1,4 @@
-"""The command `vhem` and its subcommands. Each does its work through the public API."""
+"""The command `vhem`. Each subcommand has a file of its own, and does its work through the public API."""
 
 from __future__ import annotations
 
@@ -9,9 +9,23 @@ from typing import Annotated
 import typer
 
 import vhem
+from vhem.cli.cluster import cluster
+from vhem.cli.commands import Commands
+from vhem.cli.convert import convert
+from vhem.cli.fit import fit
+from vhem.cli.info import info
+from vhem.cli.mixture import mixture
+from vhem.cli.plot import plot
+from vhem.cli.report import report
+from vhem.cli.score import score
+from vhem.cli.tree import tree
 
 app = typer.Typer(
-    help="Cluster hidden Markov models by the distributions they represent, and sequences through them.",
+    cls=Commands,
+    help=(
+        "Cluster hidden Markov models by the distributions they represent, and sequences through them.\n\n"
+        "From a table to clusters in one step: vhem cluster data.csv --id subject --values x,y --clusters 3 -o out"
+    ),
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
@@ -30,9 +44,16 @@ def main(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_versions, is_eager=True, help="Print versions and engine.")
     ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show where an error comes from; anywhere on the line.")
+    ] = False,
 ) -> None:
     """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
-    del version
+    del version, debug
+
+
+for command in (cluster, fit, tree, mixture, score, report, plot, convert, info):
+    app.command()(command)
 
 
 @app.command()

@@ -25,6 +25,7 @@ files are written whole or not at all, run.toml last: a folder with it is comple
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import tomllib
 from functools import cached_property
@@ -32,11 +33,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import tomli_w
+import typer
 
-from vhem.files import describe, load
+from vhem.cli.shared import TableOptions
+from vhem.experiments.results import provenance
+from vhem.files import describe, load, write_labels
+from vhem.files.atomic import atomic_write
 from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.hierarchy import HierarchicalVHEM
 from vhem.models import H3M
+from vhem.saveable import Saveable
+from vhem.sequences import Sequences
+from vhem.sequences.reading import read_with_roles
 
 RUN, SUMMARY_TEXT, SUMMARY_JSON = "run.toml", "summary.txt", "summary.json"
 HMMS, CENTERS, TREE, LABELS = "hmms.vhem", "centers.vhem", "tree.vhem", "labels.csv"
@@ -122,6 +131,15 @@ class RunFolder:
         shares = np.array([[float(p) for p in row[3:]] for row in rows])
         return Labels(ids, np.array([int(row[1]) - 1 for row in rows]), shares)
 
+    def sequences(self) -> Sequences:
+        """Read the sequences again that the run was given; not kept, since they may be large."""
+        given = Path(self.options["data"])
+        known = {field.name for field in dataclasses.fields(TableOptions)}
+        table = TableOptions(**{key: value for key, value in self.options.items() if key in known})
+        if given.suffix in (".vhem", ".mat", ".json") or (given / RUN).is_file():
+            raise FileNotFoundError(f"{self.path} was made from models, {given}; it knows of no sequences.")
+        return read_with_roles(given, table.reading()).sequences
+
     def _mixture(self, name: str) -> H3M:
         found = load(self._file(name))
         if not isinstance(found, H3M):
@@ -132,3 +150,55 @@ class RunFolder:
         if not (self.path / name).is_file():
             raise FileNotFoundError(f"{self.path} has no {name}: `vhem {self.command}` does not write it.")
         return self.path / name
+
+
+class RunWriter:
+    """Writes the folder of a run; run.toml, which makes it complete, comes last.
+
+    Parameters
+    ----------
+    ctx : typer.Context
+        Of the command, whose name and options are recorded.
+    out : Path
+        The folder; made if it is not there.
+    feature_names : list of str, optional
+        Names of the dimensions.
+    """
+
+    def __init__(self, ctx: typer.Context, out: Path, feature_names: list[str] | None) -> None:
+        self.path = out
+        self._feature_names = feature_names
+        self._run = {"command": str(ctx.info_name), **_recorded(ctx)}
+        self._written: set[str] = set()
+        out.mkdir(parents=True, exist_ok=True)
+        (out / RUN).unlink(missing_ok=True)
+
+    def model(self, name: str, model: Saveable) -> None:
+        """Write a model."""
+        model.save(self.path / name, self._feature_names, about=self._run)
+        self._written.add(name)
+
+    def labels(self, ids: list[Any], labels: IntArray, responsibilities: FloatArray | None = None) -> None:
+        """Write labels.csv."""
+        write_labels(self.path / LABELS, ids, labels, responsibilities, first=1)
+        self._written.add(LABELS)
+
+    def finish(self, text: str, numbers: dict[str, Any]) -> None:
+        """Write the summaries and run.toml, and remove what an older run of another command left."""
+        with atomic_write(self.path / SUMMARY_TEXT, "w") as file:
+            file.write(text + "\n")
+        with atomic_write(self.path / SUMMARY_JSON, "w") as file:
+            json.dump(numbers, file, indent=1, ensure_ascii=False)
+        for name in {HMMS, CENTERS, TREE, LABELS} - self._written:
+            (self.path / name).unlink(missing_ok=True)
+        with atomic_write(self.path / RUN) as file:
+            tomli_w.dump(self._run, file)
+
+
+def _recorded(ctx: typer.Context) -> dict[str, Any]:
+    """Return the options of a command and what runs it; paths are made absolute, so that it can be done again."""
+    skipped = ("config", "json", "quiet")
+    given = {key: value for key, value in ctx.params.items() if value is not None and key not in skipped}
+    options = {key: str(value.resolve()) if isinstance(value, Path) else value for key, value in given.items()}
+    made = provenance({})
+    return {"options": options, "made_with": {**made["versions"], "engine": made["engine"]}}

@@ -7,6 +7,7 @@ licence.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 from vhem.datasets.folder import find_data
@@ -15,8 +16,8 @@ from vhem.models import H3M
 from vhem.sequences import Sequences, read_sequences
 
 _HOW_TO_GET = (
-    "Get the demonstration files demodata.xls, jov_duration.xls and models_demo_faces_individual.mat of the EMHMM "
-    "toolbox (visal.cs.cityu.edu.hk) and put them into a folder emhmm_faces."
+    "Get the demonstration files demodata.xls, jov_duration.xls, models_demo_faces_individual.mat and "
+    "ave_face120.png of the EMHMM toolbox (visal.cs.cityu.edu.hk) and put them into a folder emhmm_faces."
 )
 
 
@@ -26,6 +27,7 @@ class EyeMovements(NamedTuple):
     sequences: Sequences  #: one per trial, grouped by person
     feature_names: list[str]  #: of the dimensions
     hmms: H3M | None  #: one per person as the toolbox learned them; only of the smaller study
+    image: Path | None  #: the average face that x and y lie on, where it is at hand
 
 
 def load_eye_movements(durations: bool = False) -> EyeMovements:
@@ -48,4 +50,5 @@ def load_eye_movements(durations: bool = False) -> EyeMovements:
     sequences = read_sequences(path, id=["SubjectID", "TrialID"], values=names, group="SubjectID")
     models = path.with_name("models_demo_faces_individual.mat")
     hmms = from_emhmm(models) if models.exists() and not durations else None
-    return EyeMovements(sequences, names, hmms)
+    image = path.with_name("ave_face120.png")
+    return EyeMovements(sequences, names, hmms, image if image.exists() else None)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vhem.kernels.moments import group_moments
 from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.sequences import Sequences
 
@@ -119,34 +120,14 @@ class Scale(NamedTuple):
         A group without values takes the mean of all. Where nothing varies at all, one hundredth of the size of the
         values stands in for a deviation, or one if they are zero.
         """
-        begins, sizes = batch.frame_offsets[:-1], np.diff(batch.frame_offsets)
-        Y, gaps = (
-            np.array(batch.X.T, order="C"),
-            None,
-        )  # one dimension after the other: its sums run over memory in order
-        count = np.broadcast_to(sizes.astype(np.float64), (len(Y), len(sizes)))
-        if np.isnan(Y).any():
-            gaps = np.isnan(Y)
-            count = count - np.add.reduceat(gaps, begins, axis=1, dtype=np.float64)
-            Y[gaps] = 0.0
-        n = np.maximum(count, 1.0)
-        largest = np.maximum(Y.max(axis=1), -Y.min(axis=1))
-        total = np.maximum(count.sum(axis=1), 1.0)
-        overall = Y.sum(axis=1) / total
-        offset = np.add.reduceat(_centered(Y, overall[:, None], gaps), begins, axis=1) / n
-        squares = np.add.reduceat(_centered(Y, np.repeat(offset, sizes, axis=1), gaps) ** 2, begins, axis=1)
-        pooled = _positive(squares.sum(axis=1) / total, offset.var(axis=1), largest)
-        least = np.maximum((_RESOLUTION * largest[:, None]) ** 2, _LEAST_VARIANCE)
-        variance = np.maximum((squares + pooled[:, None]) / (count + 1.0), least)
-        return Scale(np.ascontiguousarray((overall[:, None] + offset).T), np.ascontiguousarray(variance.T))
-
-
-def _centered(Y: FloatArray, mean: FloatArray, gaps: npt.NDArray[np.bool_] | None) -> FloatArray:
-    """Subtract `mean` in place, and leave zeros in the gaps."""
-    Y -= mean
-    if gaps is not None:
-        Y[gaps] = 0.0
-    return Y
+        count, mean, squares, extremes = group_moments(batch.X, batch.frame_offsets)
+        largest = extremes.max(axis=0)
+        total = np.maximum(count.sum(axis=0), 1.0)
+        overall = (count * mean).sum(axis=0) / total
+        mean = np.where(count > 0, mean, overall)
+        pooled = _positive(squares.sum(axis=0) / total, mean.var(axis=0), largest)
+        least = np.maximum((_RESOLUTION * largest) ** 2, _LEAST_VARIANCE)
+        return Scale(mean, np.maximum((squares + pooled) / (count + 1.0), least))
 
 
 def _positive(within: FloatArray, between: FloatArray, largest: FloatArray) -> FloatArray:

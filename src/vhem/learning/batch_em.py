@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -82,9 +83,15 @@ class _Working(NamedTuple):
 
 
 def run(
-    batch: Batch, start: Parameters, prior: Prior, scale: Scale, settings: Settings, rng: np.random.Generator
+    batch: Batch,
+    start: Parameters,
+    prior: Prior,
+    scale: Scale,
+    settings: Settings,
+    rng: np.random.Generator,
+    report: Callable[[int], None] = lambda _: None,
 ) -> Fits:
-    """Iterate from `start` until every HMM has settled or `max_iter` is reached."""
+    """Iterate from `start` until every HMM has settled or `max_iter` is reached; `report` is told how many have."""
     done, now = Fits.room_for(start), Fits.room_for(floored(start, prior))
     pairs = Pairs.grouped(batch.lengths, batch.groups)
     n_frames, frames = batch.n_frames, np.diff(batch.frame_offsets)
@@ -97,6 +104,7 @@ def run(
         now.n_falls[:] += _fell(before, now.objectives, work, batch, settings.strict)
         now.converged[:] = np.abs(now.objectives - before) < settings.tol * work.n_frames
         over = now.converged | (now.n_iter >= settings.max_iter)
+        report(len(frames) - int((~over).sum()))
         if over.any():
             done.put(work.chosen[over], now, np.flatnonzero(over))
             left = np.flatnonzero(~over)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
@@ -16,6 +16,7 @@ from vhem.kernels.parameters import FloatArray, IntArray, Parameters
 from vhem.learning.batch import Batch, Scale
 from vhem.learning.batch_em import Fits, Settings, run
 from vhem.learning.checks import check_choice, check_integer, check_real
+from vhem.learning.progress import FitProgress, FitReporter, check_callback
 from vhem.learning.sequence_starts import STARTS, Shape, start_names
 from vhem.learning.topology import TOPOLOGIES, allowed
 from vhem.models import H3M, HMM
@@ -55,6 +56,7 @@ class Options(NamedTuple):
     transmat_prior: float
     covars_prior: float
     n_threads: int
+    reporter: FitReporter = FitReporter()
 
     def checked(self) -> Options:
         """Return the options if all are right."""
@@ -96,6 +98,7 @@ def fit_hmms(  # type: ignore[misc]  # the overloads only tell what return_repor
     startprob_prior: float = 0.1,
     transmat_prior: float = 0.1,
     covars_prior: float = 0.1,
+    callback: Callable[[FitProgress], None] | None = None,
     return_report: bool = False,
 ) -> H3M | tuple[H3M, FitReport]:
     """Learn one HMM for every sequence, or for every group of sequences, all at once.
@@ -153,6 +156,9 @@ def fit_hmms(  # type: ignore[misc]  # the overloads only tell what return_repor
     covars_prior : float
         Inverse-gamma (inverse-Wishart) prior: so many imagined frames of every Gaussian, with the variance of the
         group's values. The default of 0.1 gives a state of one frame a tenth of that variance instead of none.
+    callback : callable, optional
+        Called after every few iterations with a `FitProgress` (fields start, n_starts, n_settled, n_hmms). To stop,
+        raise an exception in it.
     return_report : bool
         Whether to return a :class:`FitReport` too.
 
@@ -190,8 +196,10 @@ def fit_hmms(  # type: ignore[misc]  # the overloads only tell what return_repor
         covars_prior, n_threads(n_jobs),
     ).checked()  # fmt: skip
     check_choice("criterion", criterion, ("bic", "aic", "held-out"))
+    check_callback(callback)
     batch = Batch.of(as_sequences(sequences), groups, sample_weight)
     candidates = _candidates(n_states) if isinstance(init, str) else [0]
+    options = options._replace(reporter=_reporter(callback, len(candidates), criterion, options))
     chosen, scores = choose_sizes(batch, candidates, criterion, options, generator(random_state))
     report = FitReport(
         *(chosen.log_likelihoods, chosen.n_iter, chosen.converged, chosen.parameters.n_states, candidates, scores),
@@ -200,6 +208,13 @@ def fit_hmms(  # type: ignore[misc]  # the overloads only tell what return_repor
     _warn(report, batch, options)
     h3m = as_h3m(chosen.parameters, ids=batch.ids)
     return (h3m, report) if return_report else h3m
+
+
+def _reporter(
+    callback: Callable[[FitProgress], None] | None, n_candidates: int, criterion: str, options: Options
+) -> FitReporter:
+    rounds = 2 if criterion == "held-out" and n_candidates > 1 else 1
+    return FitReporter(callback, rounds * n_candidates * (options.n_init if isinstance(options.init, str) else 1))
 
 
 def as_h3m(p: Parameters, weights: FloatArray | None = None, ids: list[Any] | None = None) -> H3M:
@@ -246,15 +261,16 @@ def fit_batch(batch: Batch, scale: Scale, n_states: int, options: Options, rng: 
     settings = Settings(options.max_iter, options.tol, is_plain(options), options.n_threads)
     if not isinstance(options.init, str):
         start = given_start(options.init, len(batch.ids), batch.X.shape[1])
-        return run(
-            batch, start, prior_for(start.startprob > 0, start.transmat > 0, scale, options), scale, settings, rng
-        )
+        prior = prior_for(start.startprob > 0, start.transmat > 0, scale, options)
+        options.reporter.begin(len(batch.ids))
+        return run(batch, start, prior, scale, settings, rng, options.reporter.settled)
     shape = Shape(n_states, options.n_mix, options.covariance_type, options.topology)
     prior = prior_for(*allowed(options.topology, n_states), scale, options)
     best: Fits | None = None
     for make in start_names(options.init, options.topology, options.n_init):
+        options.reporter.begin(len(batch.ids))
         start = make(batch, scale, shape, rng, options.n_threads)
-        now = run(batch, start, prior, scale, settings, rng)
+        now = run(batch, start, prior, scale, settings, rng, options.reporter.settled)
         if best is None:
             best = now
         else:
@@ -313,19 +329,18 @@ def n_parameters(parameters: Parameters, topology: str) -> IntArray:
     """Return the number of free parameters of every HMM, (K,)."""
     M, d = parameters.means.shape[2:]
     per_gaussian = d + (d if parameters.is_diagonal else d * (d + 1) // 2)
-    numbers = {}
+    numbers = np.zeros(parameters.n_states.max() + 1, dtype=np.int64)
     for S in np.unique(parameters.n_states):
         start, trans = allowed(topology, int(S))
         numbers[S] = start.sum() - 1 + trans.sum() - S + S * (M - 1 + M * per_gaussian)
-    return np.array([numbers[S] for S in parameters.n_states], dtype=np.int64)
+    return numbers[parameters.n_states]
 
 
 def information_scores(criterion: str, batch: Batch, fits: Fits, topology: str) -> FloatArray:
     """Return log L - ½ p log n (BIC) or log L - p (AIC) for p parameters and n observed frames: higher is better."""
     n = np.diff(batch.frame_offsets).astype(np.float64)
-    gaps = np.isnan(batch.X)
-    if gaps.any():
-        n -= np.add.reduceat(gaps.all(axis=1), batch.frame_offsets[:-1], dtype=np.float64)
+    if np.isnan(batch.X.min()):
+        n -= np.add.reduceat(np.isnan(batch.X).all(axis=1), batch.frame_offsets[:-1], dtype=np.float64)
     price = np.ones_like(n) if criterion == "aic" else 0.5 * np.log(np.maximum(n, 1.0))
     return np.asarray(fits.log_likelihoods - price * n_parameters(fits.parameters, topology))
 
@@ -352,6 +367,7 @@ def held_out_scores(
 
 def _warn(report: FitReport, batch: Batch, options: Options) -> None:
     K = len(report.n_iter)
+    _warn_of_thin_data(report, batch)
     unseen = [j for j in range(batch.X.shape[1]) if np.isnan(batch.X[0, j]) and np.isnan(batch.X[:, j]).all()]
     if unseen:
         warnings.warn(
@@ -367,9 +383,37 @@ def _warn(report: FitReport, batch: Batch, options: Options) -> None:
             stacklevel=3,
         )
     for counts, what in (
-        (report.n_floored, "Gaussians have variances at their floor (reg_covar): their values hardly vary"),
-        (report.n_reseeded, "states had died and were started again from random frames; n_states may be too large"),
-        (report.n_falls, "iterations lowered the likelihood beyond rounding: values are too extreme, rescale them"),
+        (report.n_floored, AT_FLOOR),
+        (report.n_reseeded, ("state", "had died and was started again from random frames; n_states may be too large")),
+        (report.n_falls, LOWERED),
     ):
         if counts.any():
-            warnings.warn(f"{counts.sum()} {what} ({(counts > 0).sum()} of {K} HMMs).", RuntimeWarning, stacklevel=3)
+            message = f"{counted(int(counts.sum()), *what)} ({(counts > 0).sum()} of {K} HMMs)."
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
+
+
+AT_FLOOR = ("Gaussian", "has variances at their floor (reg_covar): the values hardly vary")
+LOWERED = ("iteration", "lowered the likelihood beyond rounding: values are too extreme, rescale them")
+_PLURAL = {"has": "have", "was": "were"}
+
+
+def counted(n: int, thing: str, what: str) -> str:
+    """Return "1 state was …" or "3 states were …"."""
+    if n == 1:
+        return f"1 {thing} {what}"
+    words = " ".join(_PLURAL.get(word, word) for word in what.split(" "))
+    return f"{n} {thing}s {words}"
+
+
+def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:
+    """Name the sequences or groups that have too few frames to learn from, or nothing but missing values."""
+    seen = ~np.isnan(batch.X).all(axis=1) if np.isnan(batch.X).any() else np.ones(len(batch.X), dtype=bool)
+    n_seen = np.add.reduceat(seen, batch.frame_offsets[:-1], dtype=np.int64)
+    for thin, what in (
+        (n_seen == 0, ("nothing but missing values in", "what is learned from that means nothing; drop it")),
+        ((n_seen > 0) & (n_seen < report.n_states), ("fewer frames than states in", "use fewer states, or groups")),
+    ):
+        if thin.any():
+            names = [repr(batch.ids[k]) for k in np.flatnonzero(thin)[:5]]
+            more = f" and {thin.sum() - 5} more" if thin.sum() > 5 else ""
+            warnings.warn(f"{what[0]} {', '.join(names)}{more}: {what[1]}.", RuntimeWarning, stacklevel=4)

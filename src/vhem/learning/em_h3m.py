@@ -20,10 +20,21 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
 from vhem.learning.batch import Batch, Scale
 from vhem.learning.batch_em import ROUNDING
-from vhem.learning.baum_welch import Options, as_h3m, given_start, is_plain, n_parameters, prior_for
+from vhem.learning.baum_welch import (
+    AT_FLOOR,
+    LOWERED,
+    Options,
+    as_h3m,
+    counted,
+    given_start,
+    is_plain,
+    n_parameters,
+    prior_for,
+)
 from vhem.learning.checks import check_choice, check_integer, check_real
-from vhem.learning.iteration import BoundError
+from vhem.learning.iteration import BoundError, Report
 from vhem.learning.mixture_starts import PARTITIONS, fit_parts
+from vhem.learning.progress import Progress, check_callback
 from vhem.learning.topology import allowed
 from vhem.learning.vhem import canonical_order
 from vhem.models import H3M
@@ -49,9 +60,9 @@ class Run(NamedTuple):
 class Restart(NamedTuple):
     """How one of the restarts went."""
 
-    init: str
-    lower_bounds: FloatArray
-    converged: bool
+    init: str  #: how it was started
+    lower_bounds: FloatArray  #: one per E-step, the initial model's first
+    converged: bool  #: whether the objective had settled
 
 
 _seconds: ContextVar[Callable[[], float]] = ContextVar("seconds", default=time.perf_counter)
@@ -111,7 +122,15 @@ def update(
     return made, mass / mass.sum()
 
 
-def run(batch: Batch, start: Parameters, weights: FloatArray, prior: Prior, options: Options, clock: Clock) -> Run:
+def run(
+    batch: Batch,
+    start: Parameters,
+    weights: FloatArray,
+    prior: Prior,
+    options: Options,
+    clock: Clock,
+    report: Report = lambda *_: None,
+) -> Run:
     """Iterate from `start` until the objective stands still, or time or iterations are used up."""
     pairs = Pairs.crossed(batch.lengths, len(weights))
     counts = batch.weights[pairs.sequence[: len(batch.groups)]]
@@ -122,6 +141,7 @@ def run(batch: Batch, start: Parameters, weights: FloatArray, prior: Prior, opti
         if iteration:
             n_falls += _fell(bounds, is_plain(options))
             converged = abs(bounds[-1] - bounds[-2]) < options.tol * batch.n_frames.sum()
+        report(iteration, bounds[-1], converged)
         if converged or iteration == options.max_iter or clock.is_over:
             break
         made, weights = update(batch, z, parameters, pairs, prior, options.n_threads)
@@ -174,6 +194,8 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         `fit_hmms`. Priors are off by default: clusters have many sequences.
     time_limit : float, optional
         Seconds after which no further iteration or restart is begun. The E-step of the first start is always made.
+    callback : callable, optional
+        Called after every E-step with a `Progress`, as in `VHEM`.
     verbose : bool
         Print a line per restart.
     random_state : int, numpy Generator, RandomState or None
@@ -243,6 +265,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         transmat_prior: float = 0.0,
         covars_prior: float = 0.0,
         time_limit: float | None = None,
+        callback: Callable[[Progress], None] | None = None,
         verbose: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -261,6 +284,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.transmat_prior = transmat_prior
         self.covars_prior = covars_prior
         self.time_limit = time_limit
+        self.callback = callback
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -341,6 +365,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
     def _options(self) -> Options:
         check_integer("n_components", self.n_components, 1)
         check_integer("n_states", self.n_states, 1)
+        check_callback(self.callback)
         if self.time_limit is not None:
             check_real("time_limit", self.time_limit, 0.0)
         if not isinstance(self.init, H3M):
@@ -361,10 +386,18 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
             if runs and clock.is_over:
                 break
             start, weights = self._start(name, batch, options, rng)
-            runs.append(run(batch, start, weights, self._prior(start, batch, options), options, clock))
+            report = self._reporter(len(runs), name, len(names))
+            runs.append(run(batch, start, weights, self._prior(start, batch, options), options, clock, report))
             if self.verbose:
                 print(f"MixtureOfHMMs restart {len(runs)} ({name})  objective {runs[-1].bounds[-1]:.6f}")
         return runs, names
+
+    def _reporter(self, restart: int, name: str, n_restarts: int) -> Report:
+        def report(iteration: int, bound: float, converged: bool) -> None:
+            if self.callback is not None:
+                self.callback(Progress(restart, name, iteration, bound, converged, n_restarts))
+
+        return report
 
     def _start_names(self) -> list[str]:
         if isinstance(self.init, H3M):
@@ -425,9 +458,9 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
                 stacklevel=3,
             )
         for count, what in (
-            (self.n_empty_clusters_, f"of {self.n_components} HMMs have no sequence: ask for fewer, or raise n_init"),
-            (self.n_floored_, "Gaussians have variances at their floor (reg_covar): their values hardly vary"),
-            (self.n_falls_, "iterations lowered the likelihood beyond rounding: values are too extreme, rescale them"),
+            (self.n_empty_clusters_, ("HMM", "has no sequence: ask for fewer, or raise n_init")),
+            (self.n_floored_, AT_FLOOR),
+            (self.n_falls_, LOWERED),
         ):
             if count:
-                warnings.warn(f"{count} {what}.", RuntimeWarning, stacklevel=3)
+                warnings.warn(f"{counted(count, *what)}.", RuntimeWarning, stacklevel=3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.checks import check_choice, check_h3m, check_integer
 from vhem.learning.expectation import expected_log_likelihood
+from vhem.learning.progress import Progress
 from vhem.learning.tree import SearchResult, Tree
 from vhem.learning.vhem import VHEM
 from vhem.models import H3M, HMM
@@ -35,8 +37,8 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
     n_trees : int
         Whole trees that are built; the one whose top stands best for the inputs is kept. A level's own bound says only
         how well it stands for the level below; what all levels lose adds up at the top.
-    n_states, n_mix, covariance_type, tau, n_virtual, init, n_init, max_iter, tol, reg_covar, weight_form, verbose,
-    n_jobs
+    n_states, n_mix, covariance_type, tau, n_virtual, init, n_init, max_iter, tol, reg_covar, weight_form, callback,
+    verbose, n_jobs
         Of each level's :class:`VHEM`.
     random_state : int, numpy Generator, RandomState or None
         Seed; each level draws its own from it.
@@ -92,6 +94,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-5,
         reg_covar: float = 0.0,
         weight_form: str = "models",
+        callback: Callable[[Progress], None] | None = None,
         verbose: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -110,6 +113,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.reg_covar = reg_covar
         self.weight_form = weight_form
+        self.callback = callback
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -48,20 +48,6 @@ class ClusterNumbers(NamedTuple):
         lines += [f"{k:8d} {h:14.4f} {e:10.4f} {b:14.2f} {s:9.3f}" for k, h, e, b, s in zip(*self, strict=True)]
         return "\n".join([*lines, "best: " + ", ".join(f"{name} {k}" for name, k in self.best.items())])
 
-    def plot(self, axes: Any = None) -> Any:
-        """Draw the three curves into `axes` (three matplotlib axes; made if not given) and return them."""
-        import matplotlib.pyplot as plt  # noqa: PLC0415  (an optional library)
-
-        axes = plt.subplots(1, 3, figsize=(11, 3), constrained_layout=True)[1] if axes is None else axes
-        axes[0].errorbar(self.n_clusters, self.held_out, self.held_out_spread, marker="o", capsize=3)
-        axes[1].plot(self.n_clusters, self.bic, marker="o")
-        axes[2].plot(self.n_clusters, self.stability, marker="o")
-        titles = ("held-out objective (high is good)", "BIC (low is good)", "stability (high is good)")
-        for ax, title, name in zip(axes, titles, self.best, strict=True):
-            ax.axvline(self.best[name], color="0.7", linestyle="--", zorder=0)
-            ax.set(title=title, xlabel="clusters", xticks=self.n_clusters)
-        return axes
-
 
 def choose_n_clusters(
     X: H3M | list[HMM],
@@ -96,7 +82,7 @@ def choose_n_clusters(
     Returns
     -------
     ClusterNumbers
-        The table; print it, plot it, or read its `best`.
+        The table; print it, draw it (`vhem.plotting.plot_n_clusters`), or read its `best`.
 
     Examples
     --------

@@ -21,6 +21,7 @@ from vhem.learning.checks import check_choice, check_flag, check_h3m, check_inte
 from vhem.learning.expectation import check_dimensions, expected_log_likelihood, match_covariances
 from vhem.learning.initialisation import STARTS, Shape
 from vhem.learning.iteration import Run, Settings, run
+from vhem.learning.progress import Progress, check_callback
 from vhem.models import H3M, HMM
 from vhem.randomness import generator
 from vhem.saveable import Saveable
@@ -30,22 +31,12 @@ _MANY_PAIRS = 50_000  # inputs times clusters
 _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
-class Progress(NamedTuple):
-    """Where a fit stands; what a `callback` is given after every E-step."""
-
-    restart: int  #: which of the `n_init` restarts, from 0
-    init: str  #: how it was started
-    iteration: int  #: M-steps made so far
-    lower_bound: float
-    converged: bool
-
-
 class Restart(NamedTuple):
     """How one of the restarts went."""
 
-    init: str
+    init: str  #: how it was started
     lower_bounds: FloatArray  #: one per E-step, the initial model's first
-    converged: bool
+    converged: bool  #: whether the bound had settled
 
 
 class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -100,8 +91,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         Whether the compiled engine may leave out what provably does not show in the result (pairs of models far
         apart, steps of long recursions that have become stationary). Off: for checking.
     callback : callable, optional
-        Called after every E-step with a `Progress` (fields restart, init, iteration, lower_bound, converged), never
-        by two threads at once. To stop a fit, raise an exception in it.
+        Called after every E-step with a `Progress` (fields restart, init, iteration, lower_bound, converged,
+        n_restarts), never by two threads at once. To stop a fit, raise an exception in it.
     verbose : bool
         Print a line per iteration.
     random_state : int, numpy Generator, RandomState or None
@@ -278,8 +269,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         check_choice("weight_form", self.weight_form, ("models", "virtual"))
         check_flag("shortcuts", self.shortcuts)
         check_flag("verbose", self.verbose)
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(f"callback must be a function that takes a Progress, or None, got {self.callback!r}.")
+        check_callback(self.callback)
 
     def _given_start(self) -> H3M | None:
         """Return the H3M to start from, if `init` is no name."""
@@ -319,7 +309,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         def restart(r: int) -> Run:
             def report(iteration: int, bound: float, converged: bool) -> None:
                 with lock:
-                    self._tell(Progress(r, names[r], iteration, bound, converged))
+                    self._tell(Progress(r, names[r], iteration, bound, converged, len(names)))
 
             with np.errstate(over="ignore", invalid="ignore"):  # the bound is checked
                 if given is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vhem.kernels.parameters import FloatArray, IntArray
+from vhem.plotting.style import axes_or_new, color, hatch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
     from vhem.learning.tree import Tree
 
 _BAR = 0.55  # height of a bar; levels are one apart
-# Okabe and Ito's colours, told apart by colour-blind readers; the hatches tell them apart in grayscale too.
-_COLORS = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#999999"]
-_HATCHES = ["", "///", "...", "\\\\\\", "xxx", "++", "oo", "--"]
 
 
 def plot_hierarchy(tree: Tree, classes: Sequence[Any], ax: Axes | None = None) -> Axes:
@@ -50,13 +48,12 @@ def plot_hierarchy(tree: Tree, classes: Sequence[Any], ax: Axes | None = None) -
     >>> [text.get_text() for text in ax.get_yticklabels()]
     ['inputs', '6 clusters', '3 clusters']
     """
-    import matplotlib.pyplot as plt  # noqa: PLC0415  (an optional library)
-
     kinds = sorted({str(c) for c in classes})
     code = np.array([kinds.index(str(c)) for c in classes])
     n, n_levels = len(code), len(tree.layers)
-    if ax is None:
-        ax = plt.subplots(figsize=(max(7.0, 0.16 * n), 1.1 + 1.15 * n_levels), constrained_layout=True)[1]
+    if n != len(tree.layers[0]):
+        raise ValueError(f"classes has {n} entries for {len(tree.layers[0])} inputs; give one for each.")
+    ax = axes_or_new(ax, float(np.clip(0.16 * n, 7.0, 24.0)), 1.1 + 1.15 * n_levels)
     place = _order(tree, code)
     for level in range(n_levels):
         for index in range(len(tree.layers[level])):
@@ -81,8 +78,8 @@ def _order(tree: Tree, code: IntArray) -> FloatArray:
 def _box(x: float, y: float, width: float, kind: int) -> Any:
     from matplotlib.patches import Rectangle  # noqa: PLC0415
 
-    color, hatch = _COLORS[kind % len(_COLORS)], _HATCHES[(kind // len(_COLORS) + kind) % len(_HATCHES)]
-    return Rectangle((x, y), width, _BAR, facecolor=color, hatch=hatch, edgecolor="0.25", linewidth=0.5)
+    style: dict[str, Any] = {"facecolor": color(kind), "hatch": hatch(kind)}
+    return Rectangle((x, y), width, _BAR, edgecolor="0.25", linewidth=0.5, **style)
 
 
 def _draw_node(ax: Axes, tree: Tree, level: int, index: int, code: IntArray, place: FloatArray) -> None:

@@ -132,7 +132,7 @@ class Pack {
     ivec length;       // of every lane
     ivec ergodic, complete;
     vec least;         // what a probability must exceed to count as lost when it is dropped
-    bool missing;
+    bool missing, padded;  // values that are missing, states that only pad
 
     // Known when compiling for the commonest numbers of states: short loops then unroll.
     int S() const { return States ? States : a.S; }
@@ -150,7 +150,9 @@ class Pack {
         place(k, a.means, G * a.d, mean);
         place(k, anchors, G * a.d, anchor);
         Full ? place(k, triangles.rows.data(), G * triangles.width, scale) : place(k, a.covars, G * a.d, variance);
+        padded = false;
         for (long g = 0; g < G; ++g) {
+            padded = padded || any(used[g] <= 0.0);
             factor[g] = Full ? scale[(g + 1) * triangles.width - 1] : from_variances(g);
             if (Mixture) factor[g] += vlog(used[g] > 0.0 ? used[g] : splat(1.0));
             factor[g] = used[g] > 0.0 ? factor[g] : splat(kLogZero);
@@ -311,35 +313,40 @@ class Pack {
     // Where every transition is possible (Ergodic), what falls below the smallest double is forgotten in one step.
     template <bool Missing, bool Ergodic>
     ivec forward() {
-        log_likelihood = vec{};
-        vec dropped = {}, first_sum = {}, product = splat(1.0);
+        vec score = {}, dropped = {}, first_sum = {}, product = splat(1.0);
+        vec held[States ? States : 1];  // the frame's probabilities stay in registers where there are few states
         for (long t = 0; t < T; ++t) {
             vec *now = alpha + t * S(), *b = gain + t * S(), total = {}, lost = {};
-            const vec peak = densities<Missing>(t);
+            const vec peak = densities<Missing>(t), *before = States ? held : now - S();
+            vec joints[States ? States : 1], *to = States ? joints : now;
             for (int s = 0; s < S(); ++s) {
-                vec p = t ? predicted(now - S(), s) : start[s];
+                vec p = t ? predicted(before, s) : start[s];
                 vec joint = p * b[s];
                 if (!Ergodic) {
                     ivec small = joint < kDropped;
                     lost += (small & (p > least)) ? splat(kDropped) : vec{};
                     joint = small ? vec{} : joint;
                 }
-                now[s] = joint;
-                total += joint;
+                to[s] = joint;
+                total = s ? total + joint : joint;
             }
             const vec inverse = reciprocal(total);
-            for (int s = 0; s < S(); ++s) now[s] *= inverse, b[s] *= inverse;
+            for (int s = 0; s < S(); ++s) {
+                now[s] = to[s] * inverse;
+                if (States) held[s] = now[s];
+                b[s] *= inverse;
+            }
             const ivec active = t < length;
-            log_likelihood += active ? peak : vec{};
+            score += active ? peak : vec{};
             product *= active ? total : splat(1.0);
             if (any(product < kSmallProduct)) {
-                log_likelihood += vlog(product);
+                score += vlog(product);
                 product = splat(1.0);
             }
             if (!Ergodic) dropped = active ? (dropped + lost) * inverse : dropped;
             if (t == 0) first_sum = total;
         }
-        log_likelihood += vlog(product);
+        log_likelihood = score + vlog(product);
         return ergodic ? first_sum >= kErgodic : dropped <= kMostDropped;
     }
 
@@ -354,7 +361,7 @@ class Pack {
     vec densities(long t) {
         vec* b = gain + t * S();
         const vec* frame = x + t * a.d;
-        vec peak = splat(kLogZero);
+        vec peak = splat(kLeastLog);
         for (int s = 0; s < S(); ++s) {
             b[s] = Mixture ? mixed<Missing>(s, frame, share + (t * S() + s) * M()) : density<Missing>(s, frame);
             peak = vmax(peak, b[s]);
@@ -397,7 +404,7 @@ class Pack {
                 log = fma(z * z, factors[j], log);
             }
         }
-        return factor[g] > kLogZero ? vmax(log, splat(kLeastLog)) : splat(kLogZero);
+        return padded ? (used[g] > 0.0 ? log : splat(kLogZero)) : log;
     }
 
     // β_t(r) = Σ_s a_rs b_s β_{t+1}(s) / Σ, for states that the forward recursion reached; of others nothing is known

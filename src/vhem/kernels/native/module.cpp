@@ -9,6 +9,7 @@ void bind_vhem(nb::module_& m);
 void bind_sequences(nb::module_& m);
 void bind_baum_welch(nb::module_& m);
 void bind_kmeans(nb::module_& m);
+void bind_moments(nb::module_& m);
 void bind_ppk(nb::module_& m);
 
 namespace {
@@ -35,5 +36,6 @@ NB_MODULE(VHEM_MODULE, m) {
     bind_sequences(m);
     bind_baum_welch(m);
     bind_kmeans(m);
+    bind_moments(m);
     bind_ppk(m);
 }

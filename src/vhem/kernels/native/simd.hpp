@@ -148,8 +148,9 @@ inline vec fma(vec a, vec b, vec c) { return a * b + c; }
 inline vec reciprocal(vec a) {
 #if defined(__AVX512F__)
     vec y = _mm512_rcp14_pd(a);
-    y = fma(y, 1.0 - a * y, y);
-    return fma(y, 1.0 - a * y, y);
+    const vec e = 1.0 - a * y;
+    y = fma(y, e, y);
+    return fma(y, e * e, y);
 #else
     return 1.0 / a;
 #endif
@@ -158,7 +159,7 @@ inline vec reciprocal(vec a) {
 // exp(x), relative error below 3e-16·(1+|x|), for x ≤ 709. What lies below -650 is taken as -650: no zero, and room enough
 // below the result (5e-283) that products with probabilities do not fall into the slow denormal numbers.
 // Reduction in one step: its error is that of a rounding of x. Polynomials: Chebyshev interpolation of (e^r-1-r)/r².
-inline vec vexp(vec x) {
+__attribute__((always_inline)) inline vec vexp(vec x) {
     x = vmax(x, splat(-650.0));
     const double kShift = 0x1.8p52;  // adding it rounds to an integer and leaves that integer in the low bits
 #if defined(__AVX512F__)

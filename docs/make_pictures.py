@@ -1,0 +1,93 @@
+"""Make the pictures of README and docs: `make pictures`.
+
+Needs Debian's chromium and chromium-driver, and the extra `dev`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
+
+import vhem
+from vhem import demo, plotting
+from vhem.datasets import simulated_face, simulated_study
+
+FOLDER = Path(__file__).parent / "images"
+_WIDTH = 1180
+
+
+def report_picture(path: Path) -> None:
+    """Photograph the report that the demo writes."""
+    from selenium import webdriver  # noqa: PLC0415
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or "chromium"
+    for option in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-background-networking",
+        "--hide-scrollbars",
+    ):
+        options.add_argument(option)
+    with tempfile.TemporaryDirectory() as folder:
+        demo.main(Path(folder) / "demo.html")
+        browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+        try:
+            browser.get((Path(folder) / "demo.html").as_uri())
+            _resize(browser, 1000)
+            browser.execute_script("document.querySelector(\"#bars [data-node='1.1']\").click()")
+            _resize(browser, browser.execute_script("return document.querySelector('#members').offsetTop"))
+            browser.save_screenshot(str(path))
+        finally:
+            browser.quit()
+    _with_few_colours(path)
+
+
+def _resize(browser: Any, height: int) -> None:
+    size = {"width": _WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def _with_few_colours(path: Path) -> None:
+    """Keep 256 colours, which makes the file a third of its size."""
+    from PIL import Image  # noqa: PLC0415  (comes with matplotlib)
+
+    Image.open(path).convert("RGB").quantize(256, kmeans=2, dither=Image.Dither.NONE).save(path, optimize=True)
+
+
+def plots_picture(path: Path) -> None:
+    """Draw one picture of every kind."""
+    mpl.use("Agg")
+    study, face = simulated_study(), simulated_face()
+    fit = vhem.VHEM(3, tau=8, random_state=0).fit(study.hmms)
+    tree = vhem.HierarchicalVHEM((6, 3), tau=8, random_state=0).fit(study.hmms)
+    strategies = [study.strategy_names[s] for s in study.strategies]
+    figure, axes = plt.subplots(3, 3, figsize=(15, 13), constrained_layout=True)
+    members = study.hmms[fit.labels_ == 1]
+    plotting.plot_hmm(fit.centers_[0], axes[0, 0], image=face).set_title("plot_hmm")
+    plotting.plot_cluster(fit.centers_[1], members, axes[0, 1], image=face).set_title("plot_cluster")
+    plotting.plot_sequence(study.hmms[0], study.sequences[1], axes[0, 2], image=face).set_title("plot_sequence")
+    waves = vhem.HMM(
+        [1, 0, 0], [[0.9, 0.1, 0], [0, 0.9, 0.1], [0.1, 0, 0.9]], np.array([[0.0], [4.0], [9.0]]), np.ones((3, 1))
+    )
+    plotting.plot_hmm(waves, axes[1, 0]).set_title("plot_hmm, one dimension")
+    plotting.plot_sequence(waves, waves.sample(1, 90, 0)[0], axes[1, 1]).set_title("plot_sequence")
+    plotting.plot_transitions(fit.centers_[2], axes[1, 2]).set_title("plot_transitions")
+    plotting.plot_j_matrix(fit.transform(study.hmms), fit.labels_, axes[2, 0]).set_title("plot_j_matrix")
+    plotting.plot_bounds(fit, axes[2, 1]).set_title("plot_bounds")
+    plotting.plot_hierarchy(tree.tree_, strategies, axes[2, 2]).set_title("plot_hierarchy")
+    figure.savefig(path, dpi=70)
+    _with_few_colours(path)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    report_picture(FOLDER / "report.png")
+    plots_picture(FOLDER / "plots.png")

@@ -1,0 +1,97 @@
+"""vhem cluster: from a table to labels, centres and a summary in one step."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from vhem.cli import summary
+from vhem.cli.inputs import Input, read_sequences_or_hmms
+from vhem.cli.learning import forget_parts, learned
+from vhem.cli.run_folder import CENTERS, HMMS, RunWriter
+from vhem.cli.session import Session, show
+from vhem.cli.shared import (
+    CenterStates,
+    DataOrModels,
+    LearningOptions,
+    Out,
+    Restarts,
+    RunOptions,
+    TableOptions,
+    Tau,
+    expanded,
+)
+from vhem.learning.vhem import VHEM
+from vhem.sequences import Sequences
+
+_LONGEST_TAU, _TAU_OF_MODELS = 50, 10
+
+
+@expanded
+def cluster(
+    ctx: typer.Context,
+    data: DataOrModels,
+    clusters: Annotated[int, typer.Option("--clusters", "-k", min=1, help="Number of clusters.", show_default=False)],
+    out: Out,
+    table: TableOptions,
+    learning: LearningOptions,
+    run: RunOptions,
+    tau: Tau = None,
+    virtual: Annotated[float, typer.Option(help="Imagined sequences per HMM: how hard assignments are.")] = 100.0,
+    restarts: Restarts = None,
+    center_states: CenterStates = None,
+) -> None:
+    """Cluster sequences, or HMMs, by VHEM.
+
+    From sequences, one HMM is learned per sequence or group first. The folder gets labels.csv (who is in which
+    cluster), centers.vhem (an HMM per cluster), hmms.vhem, a summary, and run.toml, which does it again.
+
+    For example:
+
+        vhem cluster data.csv --id subject --values x,y --clusters 3 -o out
+
+        vhem cluster people/ --clusters 2 --tau 5 -o two-kinds
+
+        vhem cluster --config out/run.toml --clusters 4 -o four
+    """
+    with Session(run.quiet) as session:
+        found = read_sequences_or_hmms(data, table.reading())
+        hmms = learned(found, out, learning, run, session)
+        length = tau or tau_for(found)
+        session.begin(f"clustering {len(hmms)} HMMs")
+        fit = VHEM(
+            clusters, n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts, random_state=run.seed,
+            n_jobs=run.jobs, callback=session.clustering(100),
+        ).fit(hmms)  # fmt: skip
+        rows = summary.of_clusters(fit.centers_, hmms.ids, fit.labels_, fit.responsibilities_)
+        numbers = {
+            "input": summary.of_input(found),
+            "tau": length,
+            "lower_bound": fit.lower_bound_,
+            "iterations": fit.n_iter_,
+            "converged": bool(fit.converged_),
+            "clusters": rows,
+            "notes": session.gather_warnings(),
+        }
+        text = f"{summary.input_text(found)}\n{len(hmms)} HMMs in {clusters} clusters (tau {length}).\n\n"
+        text += summary.clusters_text(rows, found.feature_names, "HMMs")
+        writer = RunWriter(ctx, out, found.feature_names)
+        writer.model(HMMS, hmms)
+        writer.model(CENTERS, fit.centers_)
+        writer.labels(hmms.ids, fit.labels_, fit.responsibilities_)
+        writer.finish(text, numbers)
+        forget_parts(out)
+    show(
+        f"{text}\n\nWritten to {out}: labels.csv, {CENTERS}, {HMMS}, summary.txt, summary.json, run.toml.",
+        numbers,
+        run.json,
+    )
+
+
+def tau_for(found: Input) -> int:
+    """Return a length for imagined sequences: about that of the real ones."""
+    if not isinstance(found.content, Sequences):
+        return _TAU_OF_MODELS
+    return int(np.clip(round(float(np.median(found.content.lengths))), 1, _LONGEST_TAU))

@@ -1,0 +1,63 @@
+"""vhem convert: models from one kind of file to another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vhem.cli.inputs import is_model, read_model, read_sequences_only
+from vhem.cli.shared import TableOptions, expanded
+from vhem.files import to_json, to_npz
+from vhem.files.labels import write_columns
+from vhem.models import H3M, HMM
+from vhem.sequences import Sequences
+
+
+@expanded
+def convert(
+    source: Annotated[
+        Path, typer.Argument(help="Model: .vhem, .mat, .npz, .json, a run. Or sequences.", show_default=False)
+    ],
+    target: Annotated[Path, typer.Argument(help=".vhem, .npz or .json; .csv for sequences.", show_default=False)],
+    table: TableOptions,
+) -> None:
+    """Convert models between .vhem, npz and JSON, and from the EMHMM toolbox's .mat; or sequences to .vhem or csv.
+
+    For example:
+
+        vhem convert hmms.mat hmms.vhem
+
+        vhem convert out/centers.vhem centers.json
+
+        vhem convert fixations.xlsx fixations.csv
+    """
+    found = read_model(source) if is_model(source) else read_sequences_only(source, table.reading())
+    content, suffix = found.content, target.suffix
+    if suffix == ".vhem":
+        content.save(target, found.feature_names, about={"converted_from": str(source)})
+    elif suffix in (".npz", ".json") and isinstance(content, (H3M, HMM)):
+        (to_npz if suffix == ".npz" else to_json)(content, target, found.feature_names)
+    elif suffix in (".csv", ".tsv", ".parquet") and isinstance(content, Sequences):
+        write_columns(target, _long(content, found.feature_names))
+    else:
+        raise ValueError(
+            f"a {type(content).__name__} cannot be written as {suffix or target.name!r}: models become .vhem, .npz or "
+            ".json, sequences .vhem, .csv, .tsv or .parquet."
+        )
+    typer.echo(f"{target}: {content!r}")
+
+
+def _long(sequences: Sequences, names: list[str] | None) -> dict[str, list[object]]:
+    """Return a long table: id, group where there is one, frame, values."""
+    owner = [i for i, n in enumerate(sequences.lengths.tolist()) for _ in range(n)]
+    columns: dict[str, list[object]] = {"id": [sequences.ids[i] for i in owner]}
+    if sequences.groups is not None:
+        columns["group"] = [sequences.groups[i] for i in owner]
+    columns["frame"] = [t for n in sequences.lengths.tolist() for t in range(n)]
+    values = names or [f"x{j + 1}" for j in range(sequences.n_dims)]
+    return columns | {
+        name: ["" if x != x else x for x in column.tolist()]  # noqa: PLR0124  (NaN becomes an empty cell)
+        for name, column in zip(values, sequences.X.T, strict=True)
+    }

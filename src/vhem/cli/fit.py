@@ -1,0 +1,46 @@
+"""vhem fit: one HMM per sequence or group."""
+
+from __future__ import annotations
+
+import typer
+
+from vhem.cli import summary
+from vhem.cli.inputs import read_sequences_only
+from vhem.cli.learning import forget_parts, learned
+from vhem.cli.run_folder import HMMS, RunWriter
+from vhem.cli.session import Session, show
+from vhem.cli.shared import Data, LearningOptions, Out, RunOptions, TableOptions, expanded
+
+
+@expanded
+def fit(
+    ctx: typer.Context, data: Data, out: Out, table: TableOptions, learning: LearningOptions, run: RunOptions
+) -> None:
+    """Learn one HMM per sequence, or per group of sequences.
+
+    The folder gets hmms.vhem, which `vhem cluster`, `tree`, `score`, `convert` and `info` take, and a summary. A run
+    that was interrupted goes on where it was when the same command is given again.
+
+    For example:
+
+        vhem fit fixations.csv --id subject,trial --values x,y --group subject -o people
+
+        vhem fit gestures/ --states 1-6 --covariance full -o gestures-hmms
+    """
+    with Session(run.quiet) as session:
+        found = read_sequences_only(data, table.reading())
+        hmms = learned(found, out, learning, run, session)
+        sizes = {int(s): int((hmms.n_states == s).sum()) for s in sorted(set(hmms.n_states.tolist()))}
+        numbers = {
+            "input": summary.of_input(found),
+            "hmms": len(hmms),
+            "states": {str(s): n for s, n in sizes.items()},
+            "notes": session.gather_warnings(),
+        }
+        spread = ", ".join(f"{n} with {s} state{'s' * (s > 1)}" for s, n in sizes.items())
+        text = f"{summary.input_text(found)}\n{len(hmms)} HMMs learned: {spread}."
+        writer = RunWriter(ctx, out, found.feature_names)
+        writer.model(HMMS, hmms)
+        writer.finish(text, numbers)
+        forget_parts(out)
+    show(f"{text}\nWritten to {out}: {HMMS}, summary.txt, summary.json, run.toml.", numbers, run.json)

@@ -1,0 +1,70 @@
+"""What a command is given: sequences, or HMMs that were learned before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vhem.cli.run_folder import RUN, RunFolder
+from vhem.files import describe, from_emhmm, from_json, from_npz, load
+from vhem.models import H3M, HMM
+from vhem.sequences import Sequences
+from vhem.sequences.reading import Options, read_with_roles
+from vhem.sequences.roles import Roles
+
+
+class Input(NamedTuple):
+    """What was read."""
+
+    content: Any  #: Sequences, an H3M, or another model
+    feature_names: list[str] | None
+    roles: Roles | None  #: of a table's columns
+
+
+def is_model(path: Path) -> bool:
+    """Whether a path is of a model rather than of sequences."""
+    if path.is_dir():
+        return (path / RUN).is_file()
+    if path.suffix == ".npz" and path.is_file():
+        with np.load(path, allow_pickle=False) as file:
+            return "startprob" in file.files
+    return path.suffix in (".vhem", ".mat", ".json")
+
+
+def read_model(path: Path, centers: bool = False) -> Input:
+    """Read a model file of any kind, or that of a run: its HMMs, or its centres."""
+    if path.is_dir():
+        run = RunFolder(path)
+        return Input(run.centers if centers else run.hmms, run.feature_names, None)
+    if path.suffix == ".mat":
+        return Input(from_emhmm(path), None, None)
+    if path.suffix == ".json":
+        return Input(from_json(path), None, None)
+    if path.suffix == ".npz":
+        return Input(from_npz(path), None, None)
+    return Input(load(path), describe(path).feature_names, None)
+
+
+def read_sequences_or_hmms(path: Path, options: Options) -> Input:
+    """Read what can be clustered: sequences, or an H3M."""
+    if not path.exists() and not any(c in str(path) for c in "*?["):
+        raise FileNotFoundError(f"there is no file {path}.")
+    if not is_model(path):
+        reading = read_with_roles(path, options)
+        return Input(reading.sequences, reading.roles.values, reading.roles)
+    found = read_model(path)
+    if isinstance(found.content, HMM):
+        found = found._replace(content=H3M([found.content]))
+    if not isinstance(found.content, (H3M, Sequences)):
+        raise TypeError(f"{path} holds a {type(found.content).__name__}; HMMs (an H3M) or sequences are needed.")
+    return found
+
+
+def read_sequences_only(path: Path, options: Options) -> Input:
+    """Read sequences, and refuse models."""
+    found = read_sequences_or_hmms(path, options)
+    if not isinstance(found.content, Sequences):
+        raise TypeError(f"{path} holds HMMs; sequences are needed here.")
+    return found

@@ -1,0 +1,123 @@
+"""HMMs from sequences, part by part: what is done is kept, and a run that was interrupted goes on from there."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vhem.cli.inputs import Input
+from vhem.cli.session import Session, remember
+from vhem.cli.shared import LearningOptions, RunOptions
+from vhem.files import ModelFileError, describe, load
+from vhem.kernels.parameters import IntArray
+from vhem.learning.baum_welch import fit_hmms
+from vhem.models import H3M
+from vhem.sequences import Sequences
+
+PARTIAL = "partial"  # folder of finished parts, below that of the results
+_FRAMES_PER_HMM = 1000  # a part has at most this many frames times the HMMs of a part
+
+
+class Parts(NamedTuple):
+    """Sequences cut into parts that are learned one after the other."""
+
+    sequences: Sequences
+    owner: IntArray  #: (n,) the HMM that each sequence belongs to
+    names: list[Any]  #: of the HMMs
+    begins: list[int]  #: first HMM of each part, and the number of HMMs
+
+    def take(self, part: int) -> tuple[Sequences, list[Any]]:
+        """Return the sequences of a part, and the name of the HMM that each belongs to."""
+        low, high = self.begins[part : part + 2]
+        index = np.flatnonzero((self.owner >= low) & (self.owner < high))
+        index = index[np.argsort(self.owner[index], kind="stable")]
+        return self.sequences[index], [self.names[k] for k in self.owner[index]]
+
+
+def learned(found: Input, out: Path, learning: LearningOptions, run: RunOptions, session: Session) -> H3M:
+    """Return the HMMs of an input: those that it has, or else learned from its sequences."""
+    if isinstance(found.content, H3M):
+        return found.content
+    parts = _parts(found.content, learning)
+    n_parts = len(parts.begins) - 1
+    folder, key = out / PARTIAL, _key(parts, learning, run)
+    session.begin(f"learning {len(parts.names)} HMMs")
+    models = []
+    for part in range(n_parts):
+        done = _finished(folder / f"part-{part:05d}.vhem", key)
+        if done is None:
+            done = _learn(parts, part, n_parts, learning, run, session)
+            if n_parts > 1:
+                folder.mkdir(parents=True, exist_ok=True)
+                done.save(folder / f"part-{part:05d}.vhem", about={"key": key})
+        models.append(done)
+        if n_parts > 1:
+            remember(f"{part + 1} of {n_parts} parts are kept in {folder}; the same command goes on from there.")
+    return models[0] if n_parts == 1 else H3M.pool(models)
+
+
+def forget_parts(out: Path) -> None:
+    """Remove the finished parts of a run whose results are written."""
+    shutil.rmtree(out / PARTIAL, ignore_errors=True)
+
+
+def _parts(sequences: Sequences, learning: LearningOptions) -> Parts:
+    groups = sequences.groups
+    if learning.per == "group" and groups is None:
+        raise ValueError("--per group, but the sequences have no groups; give --group, a column such as the person.")
+    if groups is None or learning.per == "sequence":
+        owner, names = np.arange(len(sequences)), list(sequences.ids)
+    else:
+        numbers: dict[Any, int] = {}
+        owner = np.array([numbers.setdefault(group, len(numbers)) for group in groups])
+        names = list(numbers)
+    frames = np.bincount(owner, sequences.lengths, len(names))
+    begins, size = [0], 0.0
+    for k in range(len(names)):
+        full = k - begins[-1] >= learning.checkpoint_every
+        if k > begins[-1] and (full or size + frames[k] > _FRAMES_PER_HMM * learning.checkpoint_every):
+            begins.append(k)
+            size = 0.0
+        size += frames[k]
+    return Parts(sequences, owner, names, [*begins, len(names)])
+
+
+def _learn(parts: Parts, part: int, n_parts: int, learning: LearningOptions, run: RunOptions, session: Session) -> H3M:
+    sequences, names = parts.take(part)
+    # A single part is what fit_hmms makes of all sequences with the same seed.
+    seed = run.seed if n_parts == 1 else np.random.default_rng([run.seed, part])
+    return fit_hmms(
+        sequences,
+        learning.n_states(),
+        learning.mix,
+        learning.covariance,
+        groups=names,
+        topology=learning.topology,
+        n_init=learning.starts,
+        random_state=seed,
+        n_jobs=run.jobs,
+        callback=session.learning(part, n_parts),
+    )
+
+
+def _key(parts: Parts, learning: LearningOptions, run: RunOptions) -> str:
+    """Return what tells whether a part was learned from the same data in the same way."""
+    state = hashlib.blake2b(digest_size=16)
+    for array in (parts.sequences.X, parts.sequences.lengths, parts.owner):
+        state.update(array.tobytes())
+    state.update(repr((parts.names, learning, run.seed)).encode())
+    return state.hexdigest()
+
+
+def _finished(path: Path, key: str) -> H3M | None:
+    try:
+        if path.is_file() and describe(path).about.get("key") == key:
+            found = load(path)
+            return found if isinstance(found, H3M) else None
+    except ModelFileError:
+        pass  # it is made again
+    return None

@@ -1,0 +1,62 @@
+"""vhem mixture: a mixture of HMMs learned from the sequences themselves."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from vhem.cli import summary
+from vhem.cli.inputs import read_sequences_only
+from vhem.cli.run_folder import CENTERS, RunWriter
+from vhem.cli.session import Session, show
+from vhem.cli.shared import Data, LearningOptions, Out, RunOptions, TableOptions, expanded
+from vhem.learning.em_h3m import MixtureOfHMMs
+
+
+@expanded
+def mixture(
+    ctx: typer.Context,
+    data: Data,
+    clusters: Annotated[int, typer.Option("--clusters", "-k", min=1, help="Number of HMMs.", show_default=False)],
+    out: Out,
+    table: TableOptions,
+    learning: LearningOptions,
+    run: RunOptions,
+    time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop.", show_default=False)] = None,
+) -> None:
+    """Learn a mixture of HMMs from sequences by EM (EM-H3M), and cluster them by it.
+
+    Unlike `cluster`, which makes one HMM per sequence or group first, every iteration goes through all sequences. The
+    folder gets centers.vhem (the mixture), labels.csv (one row per sequence) and a summary.
+
+    For example:
+
+        vhem mixture gestures.csv --clusters 4 --states 3 -o mixture
+    """
+    with Session(run.quiet) as session:
+        states = learning.n_states()
+        if not isinstance(states, int):
+            raise ValueError(f"--states must be one number for a mixture, got {learning.states!r}.")
+        found = read_sequences_only(data, table.reading())
+        session.begin(f"learning a mixture of {clusters} HMMs")
+        fit = MixtureOfHMMs(
+            clusters, states, learning.mix, learning.covariance, learning.topology, n_init=learning.starts,
+            time_limit=time_limit, random_state=run.seed, n_jobs=run.jobs, callback=session.clustering(100),
+        ).fit(found.content)  # fmt: skip
+        rows = summary.of_clusters(fit.model_, found.content.ids, fit.labels_, fit.responsibilities_)
+        numbers = {
+            "input": summary.of_input(found),
+            "lower_bound": fit.lower_bound_,
+            "iterations": fit.n_iter_,
+            "converged": bool(fit.converged_),
+            "clusters": rows,
+            "notes": session.gather_warnings(),
+        }
+        text = f"{summary.input_text(found)}\nA mixture of {clusters} HMMs.\n\n"
+        text += summary.clusters_text(rows, found.feature_names, "sequences")
+        writer = RunWriter(ctx, out, found.feature_names)
+        writer.model(CENTERS, fit.model_)
+        writer.labels(found.content.ids, fit.labels_, fit.responsibilities_)
+        writer.finish(text, numbers)
+    show(f"{text}\n\nWritten to {out}: labels.csv, {CENTERS}, summary.txt, summary.json, run.toml.", numbers, run.json)

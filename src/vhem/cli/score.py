@@ -1,0 +1,61 @@
+"""vhem score: how likely sequences are under a model, and which of its HMMs suits each best."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from vhem.cli.inputs import read_model, read_sequences_only
+from vhem.cli.run_folder import CENTERS
+from vhem.cli.shared import Data, RunOptions, TableOptions, expanded
+from vhem.files.labels import write_columns
+from vhem.models import H3M, HMM
+
+
+@expanded
+def score(
+    model: Annotated[
+        Path, typer.Argument(help="A model file, or the folder of a run (its centres).", show_default=False)
+    ],
+    data: Data,
+    table: TableOptions,
+    run: RunOptions,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A csv, tsv or parquet; else it is printed.", show_default=False)
+    ] = None,
+) -> None:
+    """Score sequences by a model: log-likelihoods, and the HMM that suits each best.
+
+    Columns: id, log_likelihood, per_frame, and for a mixture cluster (1, 2, …), probability, p1, p2, …
+
+    For example:
+
+        vhem score out new.csv --id subject,trial --values x,y -o scores.csv
+    """
+    has_centers = not model.is_dir() or (model / CENTERS).is_file()
+    found = read_model(model, centers=has_centers).content
+    found = getattr(found, "centers_", getattr(found, "model_", found))  # of a fitted estimator
+    h3m = H3M([found]) if isinstance(found, HMM) else found
+    if not isinstance(h3m, H3M):
+        raise TypeError(f"{model} holds a {type(h3m).__name__}; an HMM, or a mixture of HMMs, is needed.")
+    sequences = read_sequences_only(data, table.reading()).content
+    scores = h3m.score_samples(sequences, run.jobs)
+    columns: dict[str, list[Any]] = {"id": list(sequences.ids), "log_likelihood": scores.tolist()}
+    columns["per_frame"] = (scores / sequences.lengths).tolist()
+    if len(h3m) > 1:
+        shares = h3m.predict_proba(sequences, run.jobs)
+        best = shares.argmax(axis=1)
+        columns |= {"cluster": (best + 1).tolist(), "probability": shares[np.arange(len(best)), best].tolist()}
+        columns |= {f"p{k + 1}": share.tolist() for k, share in enumerate(shares.T)}
+    if out is not None:
+        write_columns(out, columns)
+    elif run.json:
+        typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
+    else:
+        csv.writer(sys.stdout, lineterminator="\n").writerows([list(columns), *zip(*columns.values(), strict=True)])

@@ -1,0 +1,152 @@
+"""What goes on around a command: progress, warnings, Ctrl-C, and what is printed at the end."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+import time
+import warnings
+from types import TracebackType
+from typing import Any, Self
+
+import typer
+
+from vhem.learning.progress import FitProgress, Progress
+
+_PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
+
+#: What an interrupted command leaves behind; told by the one that catches Ctrl-C.
+kept = "Nothing was written."
+
+
+def remember(message: str) -> None:
+    """Say what is left behind if the command is interrupted from now on."""
+    global kept  # noqa: PLW0603  (one command runs at a time)
+    kept = message
+
+
+class Session:
+    """Progress and warnings of one command, as a context manager.
+
+    Parameters
+    ----------
+    quiet : bool
+        Show no progress.
+    """
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.warnings: list[str] = []
+        self._bar: Any = None
+        self._task: Any = None
+        self._what = ""
+        self._begin = self._last = time.monotonic()
+        self._stopped = threading.Event()
+        self._catcher = warnings.catch_warnings(record=True)
+        self._handler: Any = None
+        remember("Nothing was written.")
+
+    def __enter__(self) -> Self:
+        self._caught = self._catcher.__enter__()
+        warnings.simplefilter("always")
+        if threading.current_thread() is threading.main_thread():
+            self._handler = signal.signal(signal.SIGINT, self._interrupt)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end_bar()
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+        self._catcher.__exit__(kind, value, trace)
+        self.gather_warnings()
+        for message in self.warnings:
+            typer.echo(f"note: {message}", err=True)
+
+    def gather_warnings(self) -> list[str]:
+        """Return what was warned of so far, each thing once."""
+        for warning in self._caught or []:
+            if str(warning.message) not in self.warnings:
+                self.warnings.append(str(warning.message))
+        return self.warnings
+
+    def _interrupt(self, *_: Any) -> None:
+        self._stopped.set()  # threads stop at their next report
+        raise KeyboardInterrupt
+
+    def begin(self, what: str) -> None:
+        """Start to show the progress of something."""
+        self._end_bar()
+        self._what, self._begin = what, time.monotonic()
+        self._last = self._begin
+        if self.quiet or not sys.stderr.isatty():
+            return
+        from rich.console import Console  # noqa: PLC0415  (only where there is a terminal)
+        from rich.progress import BarColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+        from rich.progress import Progress as Bar  # noqa: PLC0415
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[detail]}"),
+            TimeRemainingColumn(),
+        )
+        self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task(what, total=1.0, detail="")
+        self._bar.start()
+
+    def update(self, done: float, detail: str) -> None:
+        """Show that a share of the work is done."""
+        if self._stopped.is_set():
+            raise KeyboardInterrupt
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, detail=detail)
+            return
+        now = time.monotonic()
+        if self.quiet or now - self._last < _PLAIN_EVERY:
+            return
+        self._last = now
+        left = f", about {(now - self._begin) * (1 - done) / done:.0f} s left" if done > 0.01 else ""
+        typer.echo(f"{self._what}: {done:.0%}, {detail}{left}", err=True)
+
+    def _end_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+    def learning(self, part: int, n_parts: int) -> Any:
+        """Return a callback for `fit_hmms`, which learns one of several parts."""
+
+        def callback(progress: FitProgress) -> None:
+            within = (progress.start + progress.n_settled / progress.n_hmms) / progress.n_starts
+            detail = f"{progress.n_settled} of {progress.n_hmms} HMMs settled, start {progress.start + 1}"
+            self.update((part + within) / n_parts, f"{detail} of {progress.n_starts}")
+
+        return callback
+
+    def clustering(self, max_iter: int, n_fits: int = 1) -> Any:
+        """Return a callback for `VHEM` and its like; of several fits one after the other, the share is of them all."""
+        shares: dict[int, float] = {}
+        finished = 0
+
+        def callback(progress: Progress) -> None:
+            nonlocal finished
+            over = progress.converged or progress.iteration == max_iter
+            shares[progress.restart] = 1.0 if over else progress.iteration / (max_iter + 1)
+            done = sum(shares.values()) / progress.n_restarts
+            if done >= 1.0 and len(shares) == progress.n_restarts:
+                finished += 1
+                shares.clear()
+                done = 0.0
+            detail = f"restart {progress.restart + 1} of {progress.n_restarts}, bound {progress.lower_bound:.6g}"
+            self.update(min(1.0, (finished + done) / n_fits), detail)
+
+        return callback
+
+
+def show(text: str, numbers: dict[str, Any], as_json: bool) -> None:
+    """Print what came out, for people or for programs."""
+    typer.echo(json.dumps(numbers, indent=1, ensure_ascii=False) if as_json else text)

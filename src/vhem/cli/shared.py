@@ -1,0 +1,221 @@
+"""Options that several commands share, each group in one place.
+
+A command takes a group as one argument annotated with its class, and is decorated with `expanded`, which shows the
+fields as options of their own::
+
+    @expanded
+    def fit(data: Data, out: Out, table: TableOptions, run: RunOptions) -> None: ...
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from vhem.learning.topology import TOPOLOGIES
+from vhem.sequences.reading import Options
+
+
+def _option(*names: str, help: str, panel: str, **settings: Any) -> Any:
+    return typer.Option(
+        *names, help=help, rich_help_panel=panel, show_default=settings.pop("show_default", False), **settings
+    )
+
+
+_TABLE, _LEARNING, _RUN = "Reading tables", "Learning HMMs", "Running"
+
+
+def listed(names: list[str] | None) -> list[str] | None:
+    """Return what was written as `--values x,y` or `--values x --values y`."""
+    return None if not names else [name.strip() for part in names for name in part.split(",") if name.strip()]
+
+
+@dataclasses.dataclass
+class TableOptions:
+    """How a table is read."""
+
+    id: Annotated[
+        list[str] | None,
+        _option(
+            "--id", help="Column(s) that name the sequence of each row: subject,trial. Guessed if clear.", panel=_TABLE
+        ),
+    ] = None
+    time: Annotated[str | None, _option("--time", help="Column to sort the rows of a sequence by.", panel=_TABLE)] = (
+        None
+    )
+    values: Annotated[
+        list[str] | None, _option("--values", help="Columns of values: x,y. Else all other numbers.", panel=_TABLE)
+    ] = None
+    group: Annotated[
+        str | None, _option("--group", help="Column of what sequences belong to, such as a person.", panel=_TABLE)
+    ] = None
+    one_sequence: Annotated[
+        bool, _option("--one-sequence", help="Each file is one sequence: there is no id column.", panel=_TABLE)
+    ] = False
+    decimal: Annotated[str, _option("--decimal", help='"." or ","; seen from the file if not given.', panel=_TABLE)] = (
+        "auto"
+    )
+    encoding: Annotated[str | None, _option("--encoding", help="Of text; UTF-8 if not given.", panel=_TABLE)] = None
+    sheet: Annotated[str | None, _option("--sheet", help="Of a spreadsheet; the first if not given.", panel=_TABLE)] = (
+        None
+    )
+
+    def reading(self) -> Options:
+        """Return the options as `read_sequences` knows them."""
+        names = [] if self.one_sequence else listed(self.id)
+        return Options(
+            names, self.time, listed(self.values), self.group, self.decimal, self.encoding,
+            0 if self.sheet is None else self.sheet,
+        )  # fmt: skip
+
+
+@dataclasses.dataclass
+class LearningOptions:
+    """How HMMs are learned from sequences."""
+
+    states: Annotated[
+        str,
+        _option(
+            "--states", "-s", help="States of an HMM: 3, or 1-5 to choose by BIC.", panel=_LEARNING, show_default=True
+        ),
+    ] = "3"
+    mix: Annotated[int, _option("--mix", help="Gaussians a state.", panel=_LEARNING, min=1, show_default=True)] = 1
+    covariance: Annotated[str, _option("--covariance", help="diag or full.", panel=_LEARNING, show_default=True)] = (
+        "diag"
+    )
+    topology: Annotated[
+        str, _option("--topology", help=f"{', '.join(TOPOLOGIES)}.", panel=_LEARNING, show_default=True)
+    ] = "ergodic"
+    starts: Annotated[
+        int,
+        _option("--starts", help="Starts of learning; the best is kept.", panel=_LEARNING, min=1, show_default=True),
+    ] = 5
+    per: Annotated[
+        str,
+        _option(
+            "--per", help="One HMM per sequence or per group; auto: per group where there are groups.", panel=_LEARNING
+        ),
+    ] = "auto"
+    checkpoint_every: Annotated[
+        int,
+        _option(
+            "--checkpoint-every", help="HMMs learned between checkpoints.", panel=_LEARNING, min=1, show_default=True
+        ),
+    ] = 1000
+
+    def __post_init__(self) -> None:
+        if self.per not in ("auto", "sequence", "group"):
+            raise ValueError(f"--per must be auto, sequence or group, got {self.per!r}.")
+
+    def n_states(self) -> int | list[int]:
+        """Return the number of states, or the numbers to choose from."""
+        try:
+            if "-" in self.states:
+                low, high = (int(part) for part in self.states.split("-"))
+                return list(range(low, high + 1))
+            return [int(part) for part in self.states.split(",")] if "," in self.states else int(self.states)
+        except ValueError:
+            raise ValueError(f"--states must be like 3, 1-5 or 2,4, got {self.states!r}.") from None
+
+
+def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
+    """Take the options of a run.toml for defaults; what is written on the line goes first."""
+    if path is None:
+        return None
+    file = path / "run.toml" if path.is_dir() else path
+    try:
+        run = tomllib.loads(file.read_text(encoding="utf-8"))
+        command, options = run.get("command"), dict(run["options"])
+    except OSError:
+        raise ValueError(f"{file} cannot be read.") from None
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as fault:
+        raise ValueError(f"{file} is no configuration: {fault}.") from None
+    known = {parameter.name for parameter in ctx.command.params}
+    if command is not None and command != ctx.info_name:
+        raise ValueError(f"{file} is of `vhem {command}`, not of `vhem {ctx.info_name}`.")
+    if unknown := sorted(set(options) - known):
+        raise ValueError(f"{file} has unknown options: {', '.join(unknown)}.")
+    ctx.default_map = options
+    return path
+
+
+@dataclasses.dataclass
+class RunOptions:
+    """How a command runs and what it prints."""
+
+    seed: Annotated[int, _option("--seed", help="One seed, one answer.", panel=_RUN, min=0, show_default=True)] = 0
+    jobs: Annotated[int | None, _option("--jobs", "-j", help="Threads; all cores if not given.", panel=_RUN)] = None
+    json: Annotated[bool, _option("--json", help="Print the summary as JSON.", panel=_RUN)] = False
+    quiet: Annotated[bool, _option("--quiet", "-q", help="No progress.", panel=_RUN)] = False
+    config: Annotated[
+        Path | None,
+        _option(
+            "--config", "-c", help="A run.toml, or the folder of a run, to do again; other options change it.",
+            panel=_RUN, is_eager=True, callback=_configured,
+        ),
+    ] = None  # fmt: skip
+
+
+Data = Annotated[
+    Path,
+    typer.Argument(
+        help="A table (csv, tsv, parquet, xls, xlsx), npz, BVH, or a folder of such files.", show_default=False
+    ),
+]
+DataOrModels = Annotated[
+    Path,
+    typer.Argument(
+        help="Sequences (a table, npz, a folder), or HMMs (.vhem, .mat, .json, a folder of a run).", show_default=False
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.", show_default=False)]
+Tau = Annotated[
+    int | None,
+    typer.Option(
+        "--tau",
+        min=1,
+        help="Length of the imagined sequences. Else the median length, at most 50; 10 for models.",
+        show_default=False,
+    ),
+]
+Restarts = Annotated[
+    int | None, typer.Option("--restarts", min=1, help="Restarts of the clustering.", show_default=False)
+]
+CenterStates = Annotated[
+    int | None,
+    typer.Option(
+        "--center-states", min=1, help="States of a centre; else the median of the HMMs'.", show_default=False
+    ),
+]
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with the fields of its groups of options as parameters of its own."""
+    hints = get_type_hints(command, include_extras=True)
+    hints.pop("return", None)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in groups:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        for key, hint in get_type_hints(groups[name], include_extras=True).items():
+            default = getattr(groups[name], key)
+            parameters.append(inspect.Parameter(key, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
+
+    def run(**given: Any) -> None:
+        for name, kind in groups.items():
+            fields = [field.name for field in dataclasses.fields(kind)]
+            given[name] = kind(**{key: given.pop(key) for key in fields})
+        command(**given)
+
+    run.__name__, run.__doc__, run.__module__ = command.__name__, command.__doc__, command.__module__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run

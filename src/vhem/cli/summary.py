@@ -1,0 +1,115 @@
+"""What came out of a run, in words and in numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vhem.cli.inputs import Input
+from vhem.kernels.parameters import FloatArray, IntArray
+from vhem.models import H3M, HMM
+from vhem.sequences import Sequences
+
+_NAMES = 12  # members that are named in the text
+
+
+def of_input(found: Input) -> dict[str, Any]:
+    """Return what was read."""
+    content = found.content
+    if isinstance(content, Sequences):
+        low, high = int(content.lengths.min()), int(content.lengths.max())
+        numbers: dict[str, Any] = {
+            "sequences": len(content),
+            "frames": len(content.X),
+            "shortest": low,
+            "longest": high,
+        }
+        numbers |= {"missing_values": int(np.isnan(content.X).sum())}
+        if content.groups is not None:
+            numbers["groups"] = len(set(content.groups))
+    else:
+        numbers = {"hmms": len(content)}
+    roles = found.roles._asdict() if found.roles is not None and found.roles.id else {}
+    return {**numbers, "dimensions": content.n_dims, "columns": {k: v for k, v in roles.items() if v}}
+
+
+def input_text(found: Input) -> str:
+    """Return what was read, in one line."""
+    numbers = of_input(found)
+    what = ", ".join(f"{numbers[key]:,} {key}" for key in ("sequences", "groups", "frames", "hmms") if key in numbers)
+    missing = f", {numbers['missing_values']:,} values missing" if numbers.get("missing_values") else ""
+    names = found.feature_names or [f"{numbers['dimensions']} dimensions"]
+    return f"Read {what}{missing}; values: {', '.join(names[:8])}{' …' if len(names) > 8 else ''}."
+
+
+def of_hmm(hmm: HMM) -> list[dict[str, Any]]:
+    """Return the states of an HMM: where they are, how long they last, what follows."""
+    share = hmm.stationary()
+    mean = np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means)
+    spread = _spread(hmm, mean)
+    return [
+        {
+            "state": s + 1,
+            "share_of_time": float(share[s]),
+            "mean": mean[s].tolist(),
+            "deviation": spread[s].tolist(),
+            "next": (hmm.transmat[s]).tolist(),
+        }
+        for s in range(hmm.n_states)
+    ]
+
+
+def _spread(hmm: HMM, mean: FloatArray) -> FloatArray:
+    """Return the standard deviation of each state's mixture of Gaussians."""
+    full = hmm.covariance_type == "full"
+    variances = np.diagonal(hmm.covars, axis1=2, axis2=3) if full else hmm.covars
+    apart = (hmm.means - mean[:, None]) ** 2
+    return np.asarray(np.sqrt(np.einsum("sm,smd->sd", hmm.mix_weights, variances + apart)))
+
+
+def of_clusters(
+    centers: H3M, ids: list[Any], labels: IntArray, responsibilities: FloatArray | None = None
+) -> list[dict[str, Any]]:
+    """Return who is in each cluster, and the states of its centre."""
+    rows = []
+    for k, center in enumerate(centers):
+        members = np.flatnonzero(labels == k)
+        row: dict[str, Any] = {"cluster": k + 1, "members": [_plain(ids[i]) for i in members]}
+        row |= {"weight": float(centers.weights[k]), "states": of_hmm(center)}
+        if responsibilities is not None:
+            row["doubtful"] = [_plain(ids[i]) for i in members if responsibilities[i, k] < 0.9]
+        rows.append(row)
+    return rows
+
+
+def _plain(name: Any) -> Any:
+    return name if isinstance(name, (str, int, float)) else str(name)
+
+
+def clusters_text(rows: list[dict[str, Any]], names: list[str] | None, what: str) -> str:
+    """Return a paragraph per cluster."""
+    lines = []
+    total = sum(len(row["members"]) for row in rows)
+    for row in rows:
+        n = len(row["members"])
+        lines.append(f"Cluster {row['cluster']}: {n} of {total} {what}")
+        shown = ", ".join(map(str, row["members"][:_NAMES]))
+        lines += [f"    {shown}{f' and {n - _NAMES} more' if n > _NAMES else ''}"] if n else []
+        lines += [f"    {_state_text(state, row['states'], names)}" for state in row["states"]]
+        if row.get("doubtful"):
+            lines.append(f"    in doubt: {', '.join(map(str, row['doubtful'][:_NAMES]))}")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _state_text(state: dict[str, Any], states: list[dict[str, Any]], names: list[str] | None) -> str:
+    labels = names or [f"x{j + 1}" for j in range(len(state["mean"]))]
+    shown = list(zip(labels, state["mean"], state["deviation"], strict=True))[:6]
+    where = ", ".join(f"{label} {mean:.4g} ± {spread:.3g}" for label, mean, spread in shown)
+    more = " …" if len(labels) > 6 else ""
+    text = f"state {state['state']}, {state['share_of_time']:4.0%} of the time: {where}{more}"
+    if len(states) == 1:
+        return text
+    onward = int(np.argmax(state["next"]))
+    return f"{text}; then most often state {onward + 1} ({state['next'][onward]:.0%})"

@@ -1,0 +1,94 @@
+"""vhem tree: clusters of clusters."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from vhem.cli import summary
+from vhem.cli.cluster import tau_for
+from vhem.cli.inputs import read_sequences_or_hmms
+from vhem.cli.learning import forget_parts, learned
+from vhem.cli.run_folder import CENTERS, HMMS, TREE, RunWriter
+from vhem.cli.session import Session, show
+from vhem.cli.shared import (
+    CenterStates,
+    DataOrModels,
+    LearningOptions,
+    Out,
+    Restarts,
+    RunOptions,
+    TableOptions,
+    Tau,
+    expanded,
+)
+from vhem.learning.hierarchy import HierarchicalVHEM
+
+
+@expanded
+def tree(
+    ctx: typer.Context,
+    data: DataOrModels,
+    out: Out,
+    table: TableOptions,
+    learning: LearningOptions,
+    run: RunOptions,
+    levels: Annotated[str, typer.Option(help="Numbers of clusters, from the lowest level to the top.")] = "8,4,2",
+    trees: Annotated[int, typer.Option(min=1, help="Whole trees that are grown; the best is kept.")] = 4,
+    tau: Tau = None,
+    restarts: Restarts = None,
+    center_states: CenterStates = None,
+) -> None:
+    """Cluster HMMs, then the centres, and so on: a hierarchy.
+
+    The folder gets tree.vhem (the hierarchy), centers.vhem (its top), labels.csv (a column per level), hmms.vhem and a
+    summary with the tree in Newick's notation.
+
+    For example:
+
+        vhem tree fixations.csv --id subject,trial --group subject --levels 6,3 -o tree
+
+        vhem tree people/ --levels 4,2 -o tree
+    """
+    with Session(run.quiet) as session:
+        sizes = _sizes(levels)
+        found = read_sequences_or_hmms(data, table.reading())
+        hmms = learned(found, out, learning, run, session)
+        length = tau or tau_for(found)
+        session.begin(f"growing {trees} trees over {len(hmms)} HMMs")
+        fit = HierarchicalVHEM(
+            sizes, n_trees=trees, n_states=center_states, tau=length, n_init=restarts, random_state=run.seed,
+            n_jobs=run.jobs, callback=session.clustering(100, trees * len(sizes)),
+        ).fit(hmms)  # fmt: skip
+        rows = summary.of_clusters(fit.levels_[-1], hmms.ids, fit.labels_[-1])
+        newick = fit.tree_.to_newick()
+        numbers = {
+            "input": summary.of_input(found),
+            "tau": length,
+            "levels": list(sizes),
+            "newick": newick,
+            "clusters": rows,
+            "notes": session.gather_warnings(),
+        }
+        text = f"{summary.input_text(found)}\n{fit.tree_} (tau {length}); the top level:\n\n"
+        text += summary.clusters_text(rows, found.feature_names, "HMMs") + f"\n\n{newick}"
+        writer = RunWriter(ctx, out, found.feature_names)
+        for name, model in ((HMMS, hmms), (CENTERS, fit.levels_[-1]), (TREE, fit)):
+            writer.model(name, model)
+        writer.labels(hmms.ids, np.column_stack(fit.labels_))
+        writer.finish(text, numbers)
+        forget_parts(out)
+    show(
+        f"{text}\n\nWritten to {out}: {TREE}, labels.csv, {CENTERS}, {HMMS}, summary.txt, summary.json, run.toml.",
+        numbers,
+        run.json,
+    )
+
+
+def _sizes(levels: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in levels.split(","))
+    except ValueError:
+        raise ValueError(f"--levels must be numbers like 8,4,2, got {levels!r}.") from None

@@ -1,0 +1,120 @@
+"""One HMM as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem.models import HMM
+from vhem.plotting.gaussians import draw_densities, draw_ellipses, draw_profiles, state_means
+from vhem.plotting.style import axes_or_new
+from vhem.plotting.transitions import draw_chain, plot_transitions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_hmm(
+    hmm: HMM,
+    ax: Axes | None = None,
+    image: npt.ArrayLike | None = None,
+    extent: tuple[float, float, float, float] | None = None,
+    names: Sequence[str] | None = None,
+    transitions: bool = True,
+    threshold: float = 0.05,
+) -> Axes:
+    """Draw an HMM: where its states are, how it moves between them, and where it starts.
+
+    In two dimensions every state is an ellipse, two standard deviations around its mean, over a background image if
+    there is one. In one dimension it is a density curve, as high as the share of time spent there in the long run (all
+    count the same where some are only passed through). In more, it is the
+    profile of its means over the dimensions, with the chain beside it. Arrows are as wide as the probability to go
+    there next, loops as that to stay, and the dark part of the ring around a state's number is the probability to
+    start there.
+
+    Parameters
+    ----------
+    hmm : HMM
+        The model.
+    ax : matplotlib Axes, optional
+        Where to draw; made if not given.
+    image : array of shape (height, width) or (height, width, 3), optional
+        What was looked at, for HMMs in two dimensions; y then points downwards, as pixels are counted.
+    extent : (left, right, bottom, top), optional
+        The data coordinates of the image's edges, by default its pixels; without an image, of the picture's edges.
+        A bottom above the top, as in (0, 640, 480, 0), turns y downwards.
+    names : list of str, optional
+        Names of the dimensions.
+    transitions : bool
+        Whether to draw the chain.
+    threshold : float
+        Transitions less probable than this are left out.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn into.
+
+    Examples
+    --------
+    >>> from vhem.datasets import simulated_study
+    >>> from vhem.plotting import plot_hmm
+    >>> study = simulated_study()
+    >>> ax = plot_hmm(study.hmms[0], names=["x", "y"])
+    >>> ax.get_xlabel(), len(ax.patches) >= 3
+    ('x', True)
+    """
+    check_names(names, hmm.n_dims)
+    if hmm.n_dims == 2:
+        ax = axes_or_new(ax, 5.0, 5.0)
+        draw_background(ax, image, extent)
+        draw_ellipses(ax, hmm)
+        ax.set_aspect("equal", adjustable="datalim" if image is None and extent is None else "box")
+        places = state_means(hmm)
+    elif hmm.n_dims == 1:
+        ax = axes_or_new(ax, 5.5, 3.5)
+        top = float(draw_densities(ax, hmm).max())
+        places = np.column_stack([state_means(hmm)[:, 0], np.full(hmm.n_states, 1.35 * top)])
+        ax.set(ylim=(0, 1.75 * top if transitions else None), yticks=[])
+    else:
+        ax = axes_or_new(ax, 8.0, 3.5)
+        draw_profiles(ax, hmm, names)
+    if transitions and hmm.n_dims <= 2:
+        draw_chain(ax, hmm, places, threshold)
+    elif transitions:
+        plot_transitions(hmm, ax.inset_axes((1.02, 0.05, 0.42, 0.9)), threshold)
+    label_axes(ax, hmm.n_dims, names)
+    return ax
+
+
+def check_names(names: Sequence[str] | None, n_dims: int) -> None:
+    """Raise where names of dimensions are too few or too many."""
+    if names is not None and len(names) != n_dims:
+        raise ValueError(f"names has {len(names)} entries, but the HMM has {n_dims} dimensions; give one for each.")
+
+
+def draw_background(ax: Axes, image: Any, extent: tuple[float, float, float, float] | None) -> None:
+    """Draw the image that fixations lie on, with pixel (0, 0) in the upper left corner."""
+    if image is None and extent is not None:
+        ax.set(xlim=extent[:2], ylim=extent[2:])
+    if image is None:
+        return
+    pixels = np.asarray(image)
+    if pixels.ndim not in (2, 3):
+        raise ValueError(f"image must be (height, width) or (height, width, 3 or 4), got the shape {pixels.shape}.")
+    height, width = pixels.shape[:2]
+    ax.imshow(pixels, cmap="gray", extent=extent or (0, width, height, 0), alpha=0.8, zorder=0)
+    ax.margins(0)
+
+
+def label_axes(ax: Axes, n_dims: int, names: Sequence[str] | None) -> None:
+    """Name the axes after the dimensions."""
+    if n_dims <= 2 and names is not None:
+        ax.set_xlabel(names[0])
+        if n_dims == 2:
+            ax.set_ylabel(names[1])
+    elif n_dims > 2 and names is None:
+        ax.set_xlabel("dimension")

@@ -1,0 +1,153 @@
+"""Many HMMs at once: a mixture as a grid, and a cluster's members behind their centre."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem.models import H3M, HMM
+from vhem.plotting.gaussians import draw_densities, draw_ellipses, draw_profiles
+from vhem.plotting.hmm import plot_hmm
+from vhem.plotting.style import axes_or_new, text_size
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_h3m(
+    h3m: H3M,
+    ax: Axes | None = None,
+    image: npt.ArrayLike | None = None,
+    extent: tuple[float, float, float, float] | None = None,
+    names: Sequence[str] | None = None,
+    columns: int | None = None,
+    transitions: bool | None = None,
+) -> Axes:
+    """Draw every HMM of a mixture in a panel of its own, all on one scale.
+
+    Parameters
+    ----------
+    h3m : H3M
+        The mixture, such as the centres of a clustering. A panel's title is its number and its weight.
+    ax : matplotlib Axes, optional
+        Where to draw; made if not given. The panels are its `child_axes`.
+    image, extent, names
+        As of :func:`plot_hmm`.
+    columns : int, optional
+        Panels side by side; chosen by their number if not given.
+    transitions : bool, optional
+        Whether to draw the chains. None: for up to 12 HMMs of one or two dimensions.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes that hold the panels.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> from vhem.datasets import simulated_study
+    >>> from vhem.plotting import plot_h3m
+    >>> fit = vhem.VHEM(3, random_state=0).fit(simulated_study().hmms)
+    >>> ax = plot_h3m(fit.centers_)
+    >>> [panel.get_title() for panel in ax.child_axes]
+    ['1 (35%)', '2 (32%)', '3 (32%)']
+    """
+    n = len(h3m)
+    columns = min(n, columns or int(np.ceil(np.sqrt(1.6 * n))))
+    rows = -(-n // columns)
+    wide = h3m.n_dims > 2
+    chain = (n <= 12 and not wide) if transitions is None else transitions
+    side = 3.0 if chain else 1.9
+    ax = axes_or_new(ax, columns * side * (1.3 if wide else 1.0), rows * side * 1.1)
+    ax.set_axis_off()
+    panels = []
+    for k, hmm in enumerate(h3m):
+        row, column = divmod(k, columns)
+        place = ((column + 0.06) / columns, 1 - (row + 0.86) / rows, 0.88 / columns, 0.74 / rows)
+        panel = ax.inset_axes(place)
+        plot_hmm(hmm, panel, image, extent, names, transitions=chain)
+        panel.set_title(f"{k + 1} ({h3m.weights[k]:.0%})", fontsize=text_size(n), pad=3)
+        panel.set(xlabel="", ylabel="")
+        panel.tick_params(labelsize=text_size(2 * n))
+        if row < rows - 1 and k + columns < n:
+            panel.tick_params(labelbottom=False)
+        if column:
+            panel.tick_params(labelleft=False)
+        panels.append(panel)
+    _same_limits(panels)
+    return ax
+
+
+def plot_cluster(
+    center: HMM,
+    members: H3M | Iterable[HMM],
+    ax: Axes | None = None,
+    responsibilities: npt.ArrayLike | None = None,
+    image: npt.ArrayLike | None = None,
+    extent: tuple[float, float, float, float] | None = None,
+    names: Sequence[str] | None = None,
+) -> Axes:
+    """Draw a cluster: its members as thin gray lines, and its centre over them.
+
+    Parameters
+    ----------
+    center : HMM
+        The cluster's centre.
+    members : H3M or list of HMM
+        The HMMs it stands for.
+    ax : matplotlib Axes, optional
+        Where to draw; made if not given.
+    responsibilities : array of shape (n,), optional
+        How far each member belongs to the cluster: doubtful ones are drawn fainter.
+    image, extent, names
+        As of :func:`plot_hmm`.
+
+    Returns
+    -------
+    matplotlib Axes
+        The axes drawn into.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> from vhem.datasets import simulated_study
+    >>> from vhem.plotting import plot_cluster
+    >>> hmms = simulated_study().hmms
+    >>> fit = vhem.VHEM(3, random_state=0).fit(hmms)
+    >>> ax = plot_cluster(fit.centers_[0], hmms[fit.labels_ == 0], responsibilities=fit.responsibilities_[:14, 0])
+    >>> ax.get_title()
+    '14 members and their centre'
+    """
+    hmms = list(members)
+    shares = np.ones(len(hmms)) if responsibilities is None else np.asarray(responsibilities, dtype=float)
+    if shares.shape != (len(hmms),):
+        raise ValueError(f"responsibilities has the shape {shares.shape} for {len(hmms)} members; give one for each.")
+    if any(hmm.n_dims != center.n_dims for hmm in hmms):
+        raise ValueError(f"members and centre must have the same dimensions; the centre has {center.n_dims}.")
+    ax = axes_or_new(ax, 8.0 if center.n_dims > 2 else 5.0, 3.5 if center.n_dims != 2 else 5.0)
+    strongest = float(np.clip(8 / max(1, len(hmms)), 0.15, 0.8))
+    for hmm, share in zip(hmms, shares, strict=True):
+        strength = strongest * float(np.clip(share, 0.1, 1.0))
+        if center.n_dims == 2:
+            draw_ellipses(ax, hmm, faint=True, strength=strength)
+        elif center.n_dims == 1:
+            draw_densities(ax, hmm, faint=True, strength=strength)
+        else:
+            draw_profiles(ax, hmm, names, faint=True, strength=strength)
+    plot_hmm(center, ax, image, extent, names)
+    ax.set_title(f"{len(hmms)} members and their centre", fontsize=10)
+    return ax
+
+
+def _same_limits(panels: list[Axes]) -> None:
+    x, y = np.array([panel.get_xlim() for panel in panels]), np.array([panel.get_ylim() for panel in panels])
+    down = y[0, 0] > y[0, 1]  # over an image y points downwards
+    for panel in panels:
+        panel.set_xlim(x.min(), x.max())
+        panel.set_ylim((y.max(), y.min()) if down else (y.min(), y.max()))
+        if panel.get_aspect() != "auto":
+            panel.set_aspect("equal", adjustable="box")

@@ -1,0 +1,51 @@
+"""What all pictures share: colours, hatches and dashes told apart by colour-blind readers and in grayscale; axes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, told apart by colour-blind readers; hatches and dashes tell them apart in grayscale too.
+COLORS = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#999999"]
+_HATCHES = ["", "///", "...", "\\\\\\", "xxx", "++", "oo", "--"]
+_DASHES: list[Any] = ["-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (9, 3))]
+#: A sequential map that rises evenly in lightness, so it reads the same in grayscale and for colour-blind readers.
+SEQUENTIAL = "cividis"
+
+
+def color(k: int) -> str:
+    """Return the colour of the k-th of several things."""
+    return COLORS[k % len(COLORS)]
+
+
+def hatch(k: int) -> str:
+    """Return the hatch of the k-th thing; colour and hatch together repeat only after 64."""
+    return _HATCHES[(k // len(COLORS) + k) % len(_HATCHES)]
+
+
+def dashes(k: int) -> Any:
+    """Return the line style of the k-th thing; colour and style together repeat only after 24."""
+    return _DASHES[k % len(_DASHES)]
+
+
+def text_on(k: int) -> str:
+    """Return the colour of letters that are read well on the k-th colour."""
+    return "white" if color(k) in ("#0072B2", "#D55E00") else "black"
+
+
+def axes_or_new(ax: Axes | None, width: float = 5.0, height: float = 4.0) -> Axes:
+    """Return `ax`, or the axes of a new figure of this size in inches."""
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt  # noqa: PLC0415  (an optional library)
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError("pictures need matplotlib: pip install 'vhem[plot]'") from None
+    return plt.subplots(figsize=(width, height), constrained_layout=True)[1]
+
+
+def text_size(n: int) -> float:
+    """Return a size of letters, in points, at which n of them stay apart: 9 for a few, 5 for very many."""
+    return float(min(9.0, max(5.0, 11.0 - n / 8)))

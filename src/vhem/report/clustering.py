@@ -1,0 +1,125 @@
+"""What a report is about, in one form whichever estimator made it: a tree of HMMs over named members."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from vhem.kernels.parameters import FloatArray, IntArray
+from vhem.learning.checks import check_h3m
+from vhem.learning.em_h3m import MixtureOfHMMs
+from vhem.learning.hierarchy import HierarchicalVHEM
+from vhem.models import H3M, HMM
+from vhem.report.run import Run, run_of
+from vhem.sequences import Sequences, SequencesLike, as_sequences
+
+
+@dataclass(frozen=True)
+class Clustering:
+    """Members, the clusters above them, and what is known about both."""
+
+    run: Run
+    names: list[str]  #: of the members
+    inputs: H3M | None  #: the members' HMMs; a mixture of HMMs on sequences has none
+    levels: list[H3M]  #: the centres, from the level above the members to the top
+    parents: list[IntArray]  #: of every level below the top: the place of each HMM's cluster in the level above
+    labels: list[IntArray]  #: of every level: the cluster of each member
+    responsibilities: FloatArray | None  #: of the members for the first level
+    sequences: Sequences | None
+    owners: IntArray | None  #: the member that each sequence belongs to
+    classes: list[str] | None  #: of the members
+    tau: int  #: length of the sequences that clusters are compared by
+
+
+def clustering(
+    fit: Any,
+    hmms: H3M | list[HMM] | None,
+    sequences: SequencesLike | None,
+    groups: Sequence[Any] | None,
+    classes: Sequence[Any] | None,
+) -> Clustering:
+    """Return a fitted estimator and its data in the form of a report."""
+    check_is_fitted(fit)
+    data = None if sequences is None else as_sequences(sequences)
+    if isinstance(fit, MixtureOfHMMs):
+        if data is None:
+            raise ValueError("a report on a MixtureOfHMMs needs the sequences that it was fitted to: sequences=….")
+        names, inputs, levels, parents = [str(i) for i in data.ids], None, [fit.model_], [fit.labels_]
+        owners: IntArray | None = np.arange(len(data))
+    else:
+        inputs, levels, parents = _tree_of(fit, hmms)
+        names = [str(i) for i in inputs.ids]
+        owners = None if data is None else owners_of(data, groups, inputs.ids)
+    if len(parents[0]) != len(names):
+        raise ValueError(f"the fit has {len(parents[0])} inputs, but {len(names)} are given: give those of the fit.")
+    if classes is not None and len(classes) != len(names):
+        raise ValueError(f"classes has {len(classes)} entries for {len(names)} members; give one for each.")
+    first = fit.fits_[0] if isinstance(fit, HierarchicalVHEM) else fit
+    return Clustering(
+        run=run_of(fit, "sequences" if inputs is None else "hmms"),
+        names=names,
+        inputs=inputs,
+        levels=levels,
+        parents=parents,
+        labels=fit.labels_ if isinstance(fit, HierarchicalVHEM) else [fit.labels_],
+        responsibilities=getattr(first, "responsibilities_", None),
+        sequences=data,
+        owners=owners,
+        classes=None if classes is None else [str(c) for c in classes],
+        tau=_length_of_interest(fit, data),
+    )
+
+
+def _length_of_interest(fit: Any, data: Sequences | None) -> int:
+    """Return the length that the estimator imagines sequences of, or else that of the real ones."""
+    length = getattr(fit, "tau", getattr(fit, "length", None))
+    return int(length) if length else typical_length(data)
+
+
+def typical_length(data: Sequences | None) -> int:
+    """Return the median length of sequences, where there are any."""
+    return 10 if data is None else max(1, round(float(np.median(data.lengths))))
+
+
+def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M, list[H3M], list[IntArray]]:
+    if isinstance(fit, HierarchicalVHEM):
+        return fit.tree_.layers[0], fit.levels_, fit.parents_
+    if not isinstance(getattr(fit, "centers_", None), H3M):
+        raise TypeError(
+            f"a report can be written on VHEM, HierarchicalVHEM, SampledHEM, PPKClustering or MixtureOfHMMs, "
+            f"got {type(fit).__name__}."
+        )
+    if hmms is None:
+        raise ValueError(f"a report on {type(fit).__name__} needs the HMMs that it was fitted to: hmms=….")
+    return check_h3m("hmms", hmms), [fit.centers_], [fit.labels_]
+
+
+def owners_of(data: Sequences, groups: Sequence[Any] | None, ids: list[Any]) -> IntArray:
+    """Return the place of each sequence's member among `ids`.
+
+    Sequences belong to the id that `groups` names; without it, to that of their own group or name; or they stand in
+    the order of the ids.
+    """
+    place = {str(name): k for k, name in enumerate(ids)}
+    for known in [groups] if groups is not None else [data.groups, data.ids]:
+        if known is not None and set(map(str, known)) <= set(place):
+            return _places(known, place, len(data))
+    if groups is not None:
+        unknown = sorted(set(map(str, groups)) - set(place))
+        raise ValueError(f"groups names {unknown[0]!r}, which is the id of no HMM; the first ids are {ids[:3]}.")
+    if len(data) != len(ids):
+        raise ValueError(
+            f"there are {len(data)} sequences for {len(ids)} HMMs; say which belong to which by groups=…, "
+            "one HMM's id for every sequence."
+        )
+    return np.arange(len(ids))
+
+
+def _places(known: Sequence[Any], place: dict[str, int], n: int) -> IntArray:
+    if len(known) != n:
+        raise ValueError(f"groups has {len(known)} entries for {n} sequences; give one for each.")
+    return np.array([place[str(name)] for name in known], dtype=np.int64)

@@ -1,0 +1,184 @@
+"""Writes the report: the tables by jinja2, which escapes every text, and the pictures by a script from data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy.typing as npt
+
+from vhem.files.atomic import atomic_write
+from vhem.learning.checks import check_real
+from vhem.models import H3M, HMM
+from vhem.report import facts
+from vhem.report.clustering import Clustering, clustering
+from vhem.report.images import embedded
+from vhem.report.payload import as_script, payload
+from vhem.sequences import SequencesLike
+
+_SCRIPTS = ("base.js", "draw.js", "clusters.js", "tree.js", "details.js", "members.js", "start.js")
+_TABLES = 60_000  # bytes, about, of the page without data, style and script
+
+
+def write(
+    path: str | os.PathLike[str],
+    fit: Any,
+    hmms: H3M | list[HMM] | None = None,
+    *,
+    sequences: SequencesLike | None = None,
+    groups: Sequence[Any] | None = None,
+    classes: Sequence[Any] | None = None,
+    image: str | Path | npt.ArrayLike | None = None,
+    extent: Sequence[float] | None = None,
+    names: Sequence[str] | None = None,
+    title: str = "Clusters of hidden Markov models",
+    command: str | None = None,
+    warnings: Iterable[Any] = (),
+    max_megabytes: float = 5.0,
+) -> Path:
+    """Write a report on a clustering: one HTML file that needs no network and nothing installed.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file to write.
+    fit : VHEM, HierarchicalVHEM, SampledHEM, PPKClustering or MixtureOfHMMs
+        The fitted estimator.
+    hmms : H3M or list of HMM, optional
+        What it was fitted to. A hierarchy knows its own, and a mixture of HMMs is fitted to sequences.
+    sequences : list of arrays or Sequences, optional
+        What the HMMs were learned from, to be shown with the states found in them.
+    groups : list, optional
+        The id of the HMM that each sequence belongs to; by default the sequences' own groups, or one sequence per HMM.
+    classes : list, optional
+        The known class of every HMM, to compare the clusters with.
+    image : path or array, optional
+        What was looked at (PNG, JPEG, or an array of pixels), drawn behind HMMs in two dimensions.
+    extent : (left, right, bottom, top), optional
+        The data coordinates of the image's edges, by default its pixels; without an image, of the pictures' edges.
+        A bottom above the top, as in (0, 640, 480, 0), turns y downwards.
+    names : list of str, optional
+        Names of the dimensions.
+    title : str
+        The report's title.
+    command : str, optional
+        The command that made the clustering, to be shown under how to do it again.
+    warnings : list of str or of warnings, optional
+        What was warned of in the run, as `warnings.catch_warnings(record=True)` collects it.
+    max_megabytes : float
+        Size of the file to stay below. Members' HMMs and sequences that do not fit are left out, as the report says.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import tempfile, vhem
+    >>> from vhem.datasets import simulated_study
+    >>> study = simulated_study()
+    >>> fit = vhem.VHEM(3, random_state=0).fit(study.hmms)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = vhem.report.write(f"{folder}/report.html", fit, study.hmms, sequences=study.sequences)
+    ...     text = path.read_text(encoding="utf-8")
+    >>> "viewer 01" in text
+    True
+    """
+    content = clustering(fit, hmms, sequences, groups, classes)
+    said = [str(getattr(warning, "message", warning)) for warning in warnings]
+    return write_clustering(
+        path, content, image=image, extent=extent, names=names, title=title, command=command,
+        warnings=said or content.run.warnings, max_megabytes=max_megabytes, notes=[],
+    )  # fmt: skip
+
+
+def write_clustering(
+    path: str | os.PathLike[str], content: Clustering, *, image: str | Path | npt.ArrayLike | None,
+    extent: Sequence[float] | None, names: Sequence[str] | None, title: str, command: str | None,
+    warnings: list[str], max_megabytes: float, notes: list[str],
+) -> Path:  # fmt: skip
+    """Write the report on a clustering that is already in a report's form; see :func:`write`.
+
+    What is worth knowing goes into `notes` and into the report.
+    """
+    check_real("max_megabytes", max_megabytes, 0.0, open_interval=True)
+    _check_names(names, content)
+    background = _background(image, extent, content)
+    parts = {name: _part(name) for name in ("page.css", *_SCRIPTS)}
+    used = sum(map(len, parts.values())) + len(str(background)) + _TABLES
+    data = payload(content, max_megabytes * 1e6 - used, notes)
+    data |= {"dimensionNames": [str(name) for name in names] if names else None, **background}
+    page = _render(content, data, parts, title, command, warnings, notes)
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(target, "w") as file:
+        file.write(page)
+    return target
+
+
+def _render(
+    content: Clustering, data: dict[str, Any], parts: dict[str, str], title: str, command: str | None,
+    warnings: list[str], notes: list[str],
+) -> str:  # fmt: skip
+    import jinja2  # noqa: PLC0415  (only a report needs it)
+    from markupsafe import Markup  # noqa: PLC0415
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    script = '"use strict";\n(() => {\n' + "\n".join(parts[name] for name in _SCRIPTS) + "\n})();"
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    agreement = facts.agreement(content)
+    template = environment.from_string(_part("page.html"))
+    return str(
+        template.render(
+            title=title,
+            made=datetime.now(UTC).strftime("%d %B %Y, %H:%M UTC").lstrip("0"),
+            run=content.run,
+            summary=facts.summary(content),
+            figures=facts.figures(content),
+            agreement=agreement,
+            headline=facts.headline(agreement),
+            warnings=warnings,
+            notes=notes,
+            versions=facts.versions(),
+            command=command,
+            style=Markup(parts["page.css"]),
+            data=Markup(as_script(data)),
+            script=Markup(script),
+            digest=digest,
+        )
+    )
+
+
+def _part(name: str) -> str:
+    return resources.files("vhem.report").joinpath("parts", name).read_text(encoding="utf-8")
+
+
+def _check_names(names: Sequence[str] | None, content: Clustering) -> None:
+    n_dims = content.levels[0].n_dims
+    if names is not None and len(names) != n_dims:
+        raise ValueError(f"names has {len(names)} entries, but the HMMs have {n_dims} dimensions; give one for each.")
+
+
+def _background(
+    image: str | Path | npt.ArrayLike | None, extent: Sequence[float] | None, content: Clustering
+) -> dict[str, Any]:
+    """Return the image as a data address, and the edges of maps in data coordinates."""
+    n_dims = content.levels[0].n_dims
+    if image is None and extent is None:
+        return {"image": None, "extent": None}
+    if n_dims != 2:
+        raise ValueError(f"image and extent are for HMMs in two dimensions, these have {n_dims}.")
+    edges = None if extent is None else [float(edge) for edge in extent]
+    if edges is not None and (len(edges) != 4 or edges[0] == edges[1] or edges[2] == edges[3]):
+        raise ValueError(f"extent must be (left, right, bottom, top), such as (0, 640, 480, 0), got {extent!r}.")
+    if image is None:
+        return {"image": None, "extent": edges}
+    picture = embedded(image)
+    return {"image": picture.href, "extent": edges or [0, picture.width, picture.height, 0]}

@@ -1,0 +1,231 @@
+"""The data that a report's page draws from, small enough to be sent by mail."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from vhem.kernels.parameters import FloatArray, IntArray
+from vhem.learning.expectation import divergence
+from vhem.models import H3M, HMM
+from vhem.report.clustering import Clustering
+
+_LONGEST = 400  # frames of a sequence that are drawn; of longer ones every second, third, …
+_PROBABILITIES = 4  # decimals
+_BYTES_PER_NUMBER = 7.0  # of coordinates, in JSON: an estimate that decides how many sequences are kept
+_MANY_CENTERS = 60  # beyond, a table of distances between centres is no longer looked at
+
+
+def payload(content: Clustering, room: float, notes: list[str]) -> dict[str, Any]:
+    """Return everything the page draws, in about `room` bytes; what had to be left out is added to `notes`."""
+    decimals = _decimals(content.levels[0])
+    data: dict[str, Any] = {
+        "dims": content.levels[0].n_dims,
+        "members": _members(content),
+        "tau": content.tau,
+        "layers": [[], *(_models(level, decimals, content.tau) for level in content.levels)],
+        "weights": [np.round(level.weights, _PROBABILITIES).tolist() for level in content.levels],
+        "parents": [parent.tolist() for parent in content.parents],
+        "restarts": [restart._asdict() for restart in content.run.restarts],
+        "divergence": _divergence(content),
+    }
+    _note_other_labels(content, notes)
+    room -= len(json.dumps(data))
+    room -= _add_member_models(data, content, decimals, room, notes)
+    _add_sequences(data, content, decimals, room, notes)
+    return data
+
+
+def _note_other_labels(content: Clustering, notes: list[str]) -> None:
+    """Say so where a level's clusters are not unions of those below it (`variant="inputs"`), as the tree shows them."""
+    place = np.arange(len(content.names))
+    for level, (parent, labels) in enumerate(zip(content.parents, content.labels, strict=True)):
+        place = parent[place]
+        moved = int((place != labels).sum())
+        if moved:
+            notes.append(
+                f"Level {level + 1} was fitted to all members anew: {moved} of them belong to another cluster of that "
+                "level than the one above their own in the tree."
+            )
+
+
+def as_script(data: Any) -> str:
+    r"""Return JSON that can stand inside a script element: no text in it can end the element or start a comment.
+
+    Examples
+    --------
+    >>> as_script("</script>")
+    '"\\u003c/script\\u003e"'
+    """
+    text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _decimals(centers: H3M) -> int:
+    """Return how many decimals show a hundredth of the smallest spread: offsets and units do not matter."""
+    variances = centers.covars if centers.covariance_type == "diag" else np.diagonal(centers.covars, 0, -2, -1)
+    real = np.arange(centers.startprob.shape[1]) < centers.n_states[:, None]
+    smallest = float(np.sqrt(variances[real].min()))
+    return int(np.clip(2 - np.floor(np.log10(max(smallest, 1e-12))), 0, 14))
+
+
+def _significant(values: FloatArray) -> list[Any]:
+    """Return the values to four significant digits."""
+    size = np.floor(np.log10(np.maximum(np.abs(values), 1e-300)))
+    scale = 10.0 ** (3 - size)
+    return list((np.round(values * scale) / scale).tolist())
+
+
+def time_shares(h3m: H3M, length: int) -> FloatArray:
+    """Return the share of time that each HMM spends in its states in sequences of a length, (K, S).
+
+    Not the long run: short trials may never get there.
+
+    Examples
+    --------
+    >>> once = HMM([1.0, 0.0], [[0.0, 1.0], [0.0, 1.0]], [[0.0], [1.0]], [[1.0], [1.0]])  # the second state keeps it
+    >>> time_shares(H3M([once]), length=4)
+    array([[0.25, 0.75]])
+    """
+    here, total = h3m.startprob, np.zeros_like(h3m.startprob)
+    for _ in range(length):
+        total, here = total + here, np.einsum("ks,kst->kt", here, h3m.transmat)
+    return np.asarray(total / length)
+
+
+def _models(h3m: H3M, decimals: int, tau: int) -> list[dict[str, Any]]:
+    """Return HMMs as the page draws them."""
+    shares = time_shares(h3m, tau)
+    return [_model(hmm, decimals, shares[k, : hmm.n_states]) for k, hmm in enumerate(h3m)]
+
+
+def _model(hmm: HMM, decimals: int, time: FloatArray) -> dict[str, Any]:
+    """Return an HMM as the page draws it: Gaussians in one or two dimensions, means and deviations in more."""
+    made: dict[str, Any] = {
+        "start": np.round(hmm.startprob, _PROBABILITIES).tolist(),
+        "next": np.round(hmm.transmat, _PROBABILITIES).tolist(),
+        "time": np.round(time, _PROBABILITIES).tolist(),
+    }
+    variances = hmm.covars if hmm.covariance_type == "diag" else np.diagonal(hmm.covars, 0, -2, -1)
+    mean = np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means)
+    spread = np.einsum("sm,smd->sd", hmm.mix_weights, variances + (hmm.means - mean[:, None]) ** 2)
+    made["mean"], made["sd"] = np.round(mean, decimals).tolist(), _significant(np.sqrt(spread))
+    if hmm.n_dims <= 2 and (hmm.n_mix > 1 or hmm.covariance_type == "full"):
+        full = hmm.covars if hmm.covariance_type == "full" else hmm.covars[..., None] * np.eye(hmm.n_dims)
+        made["parts"] = {
+            "weight": np.round(hmm.mix_weights, _PROBABILITIES).tolist(),
+            "mean": np.round(hmm.means, decimals).tolist(),
+            "cov": _significant(full),
+        }
+    return made
+
+
+def _members(content: Clustering) -> dict[str, Any]:
+    z = content.responsibilities
+    n = len(content.names)
+    kinds = sorted(set(content.classes)) if content.classes else []
+    owned = np.zeros(n, dtype=np.int64) if content.owners is None else np.bincount(content.owners, minlength=n)
+    shares = [] if z is None else [_shares(row) for row in z]
+    codes = None if content.classes is None else [kinds.index(c) for c in content.classes]
+    return {"names": content.names, "shares": shares, "class": codes, "classes": kinds, "sequences": owned.tolist()}
+
+
+def _shares(row: FloatArray) -> list[list[float]]:
+    """Return the clusters that a member belongs to, most probable first, down to a thousandth."""
+    best = np.argsort(-row, kind="stable")[:4]
+    return [[int(k), round(float(row[k]), 4)] for k in best if row[k] >= 0.001]
+
+
+def _divergence(content: Clustering) -> list[list[float]] | None:
+    """Return how far each centre of the first level is from each other, in nats per imagined frame."""
+    centers = content.levels[0]
+    if not 1 < len(centers) <= _MANY_CENTERS:
+        return None
+    apart = np.asarray(divergence(centers, centers, content.tau)) / content.tau
+    return list(np.round(np.nan_to_num(apart, posinf=1e9), 3).tolist())
+
+
+def _add_member_models(
+    data: dict[str, Any], content: Clustering, decimals: int, room: float, notes: list[str]
+) -> float:  # fmt: skip
+    """Add the members' own HMMs if they fit; return the bytes they take."""
+    if content.inputs is None:
+        return 0.0
+    models = _models(content.inputs, decimals, content.tau)
+    labels, centers = content.labels[0], content.levels[0]
+    for k, (hmm, made) in enumerate(zip(content.inputs, models, strict=True)):
+        made["like"] = _likeness(hmm, centers[int(labels[k])]).tolist()
+    size = len(json.dumps(models, separators=(",", ":")))
+    if size > room:
+        notes.append(
+            f"The members' own HMMs are not drawn: they would make this file {size / 1e6:.1f} MB larger. "
+            "A larger max_megabytes includes them."
+        )
+        return 0.0
+    data["layers"][0] = models
+    return float(size)
+
+
+def _likeness(hmm: HMM, center: HMM) -> IntArray:
+    """Return for each state the most similar state of the centre, whose colour it gets; no two share one."""
+    means = [np.einsum("sm,smd->sd", h.mix_weights, h.means) for h in (hmm, center)]
+    scale = means[1].std(axis=0) + 1e-12
+    apart = (((means[0][:, None] - means[1]) / scale) ** 2).sum(axis=2)
+    like = np.full(hmm.n_states, -1, dtype=np.int64)
+    rows, columns = linear_sum_assignment(apart)
+    like[rows] = columns
+    spare = iter(range(center.n_states, center.n_states + hmm.n_states))
+    return np.array([next(spare) if s < 0 else s for s in like], dtype=np.int64)
+
+
+def _add_sequences(
+    data: dict[str, Any], content: Clustering, decimals: int, room: float, notes: list[str]
+) -> None:  # fmt: skip
+    """Add as many sequences of each member as fit, states decoded by its HMM, or else the centre's."""
+    if content.sequences is None or content.owners is None:
+        return
+    kept = _chosen(content, room)
+    if len(kept) < len(content.sequences):
+        notes.append(
+            f"{len(kept)} of {len(content.sequences)} sequences are included, the first of every member, to keep this "
+            "file small. A larger max_megabytes includes more."
+        )
+    own = content.inputs is not None and bool(data["layers"][0])
+    labels = content.labels[0]
+    by_model: dict[int, list[int]] = {}
+    for i in kept.tolist():
+        owner = int(content.owners[i])
+        by_model.setdefault(owner if own else int(labels[owner]), []).append(i)
+    models = content.inputs if own and content.inputs is not None else content.levels[0]
+    rows = []
+    for k, places in by_model.items():
+        paths = models[k].decode(content.sequences[places])[1]
+        rows += [_sequence(content, i, path, decimals) for i, path in zip(places, paths, strict=True)]
+    data["sequences"], data["decodedBy"] = rows, "member" if own else "center"
+
+
+def _chosen(content: Clustering, room: float) -> IntArray:
+    """Return the sequences that fit into `room` bytes: the first of every member, then the second of each, …."""
+    assert content.sequences is not None
+    assert content.owners is not None
+    owners, d = content.owners, content.sequences.n_dims
+    order = np.argsort(owners, kind="stable")
+    turn = np.empty(len(owners), dtype=np.int64)
+    turn[order] = np.arange(len(owners)) - np.searchsorted(owners[order], owners[order])
+    by_turn = np.lexsort([np.arange(len(owners)), turn])
+    cost = 60 + np.minimum(content.sequences.lengths[by_turn], _LONGEST) * (2 + _BYTES_PER_NUMBER * d)
+    return np.sort(by_turn[np.cumsum(cost) <= room])
+
+
+def _sequence(content: Clustering, i: int, path: IntArray, decimals: int) -> dict[str, Any]:
+    assert content.sequences is not None
+    assert content.owners is not None
+    values = content.sequences[i]
+    step = -(-len(values) // _LONGEST)
+    shown = np.round(values[::step], decimals)
+    rows = [[None if np.isnan(v) else v for v in row] for row in shown.tolist()]
+    name = str(content.sequences.ids[i])
+    return {"of": int(content.owners[i]), "name": name, "step": step, "x": rows, "path": path[::step].tolist()}

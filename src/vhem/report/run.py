@@ -1,0 +1,102 @@
+"""How a clustering was made and how that went, as far as a fitted estimator tells."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vhem.learning.hierarchy import HierarchicalVHEM
+from vhem.models import H3M
+
+
+class Setting(NamedTuple):
+    """One choice that was made."""
+
+    name: str
+    value: str
+    changed: bool  #: whether it differs from the default
+
+
+class Figure(NamedTuple):
+    """One number, and what it means."""
+
+    name: str
+    value: str
+    meaning: str
+
+
+class History(NamedTuple):
+    """The bounds of one restart."""
+
+    init: str
+    bounds: list[float]
+    converged: bool
+
+
+class Run(NamedTuple):
+    """What a report says about the run."""
+
+    method: str
+    settings: list[Setting]
+    figures: list[Figure]
+    restarts: list[History]
+    warnings: list[str]
+    recipe: str  #: Python that does the same again; may be empty
+
+
+def run_of(fit: Any, data: str) -> Run:
+    """Return what a fitted estimator says about its run; `data` is the name of what it was fitted to."""
+    fits = fit.fits_ if isinstance(fit, HierarchicalVHEM) else [fit]
+    return Run(
+        type(fit).__name__, _settings(fit), _figures(fits), _restarts(fits[0]), _warnings(fits), _recipe(fit, data)
+    )
+
+
+def _settings(fit: Any) -> list[Setting]:
+    defaults = type(fit)().get_params()
+    rows = []
+    for name, value in fit.get_params().items():
+        shown = "an H3M to start from" if isinstance(value, H3M) else repr(value)
+        rows.append(Setting(name, shown, isinstance(value, H3M) or repr(value) != repr(defaults[name])))
+    return rows
+
+
+def _figures(fits: list[Any]) -> list[Figure]:
+    rows = []
+    for k, one in enumerate(fits):
+        at = f" (level {k + 1})" if len(fits) > 1 else ""
+        if hasattr(one, "lower_bound_"):
+            rows.append(
+                Figure(f"Lower bound{at}", f"{one.lower_bound_:,.2f}", "of the log-likelihood; higher is better")
+            )
+        if hasattr(one, "n_iter_"):
+            settled = "settled" if getattr(one, "converged_", True) else "stopped before it had settled"
+            rows.append(Figure(f"Iterations{at}", str(one.n_iter_), settled))
+    return rows
+
+
+def _restarts(fit: Any) -> list[History]:
+    return [
+        History(r.init, [round(float(b), 4) for b in r.lower_bounds if np.isfinite(b)], bool(r.converged))
+        for r in getattr(fit, "restarts_", [])
+    ]
+
+
+def _warnings(fits: list[Any]) -> list[str]:
+    found = []
+    for one in fits:
+        if not getattr(one, "converged_", True):
+            found.append(f"The fit stopped after {one.n_iter_} iterations before the bound had settled.")
+        if getattr(one, "n_empty_clusters_", 0):
+            found.append(f"{one.n_empty_clusters_} clusters are empty: their centres say nothing.")
+        if getattr(one, "n_unvisited_states_", 0):
+            found.append(f"{one.n_unvisited_states_} states of the centres are visited by no member.")
+    return list(dict.fromkeys(found))
+
+
+def _recipe(fit: Any, data: str) -> str:
+    """Return the call with the parameters that were chosen; those that cannot be written down become an ellipsis."""
+    plain = all(isinstance(v, bool | int | float | str | tuple | list | None) for v in fit.get_params().values())
+    call = " ".join(repr(fit).split()) if plain else f"{type(fit).__name__}(…)"
+    return f"import vhem\n\nfit = vhem.{call}.fit({data})"

@@ -1,0 +1,332 @@
+"""The command, on real files in a temporary folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import numpy as np
+import pytest
+from helpers import data_folder
+from sklearn.metrics import adjusted_rand_score
+from typer.testing import CliRunner
+
+import vhem
+from vhem.cli import app
+from vhem.cli.run_folder import RunFolder
+from vhem.datasets import simulated_study
+from vhem.files.labels import write_columns
+
+VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
+
+
+def run(*words, code=0):
+    """Run the command here, and return what it printed."""
+    result = CliRunner().invoke(app, [str(word) for word in words])
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """A table of a study whose truth is known."""
+    truth = simulated_study(n_viewers=12, n_trials=6)
+    path = tmp_path_factory.mktemp("study") / "fixations.csv"
+    owner = np.repeat(np.arange(len(truth.sequences)), truth.sequences.lengths)
+    columns = {
+        "viewer": [truth.sequences.groups[i] for i in owner],
+        "trial": [truth.sequences.ids[i] for i in owner],
+        "x": truth.sequences.X[:, 0].tolist(),
+        "y": truth.sequences.X[:, 1].tolist(),
+    }
+    write_columns(path, columns)
+    return path, truth
+
+
+@pytest.fixture(scope="module")
+def clustered(study, tmp_path_factory):
+    out = tmp_path_factory.mktemp("clustered") / "out"
+    result = run("cluster", study[0], "--values", "x,y", "--clusters", 3, "--tau", 8, "-o", out)
+    return out, result
+
+
+def test_from_table_to_clusters_in_one_step(study, clustered):
+    out, result = clustered
+    assert sorted(p.name for p in out.iterdir()) == [
+        "centers.vhem", "hmms.vhem", "labels.csv", "run.toml", "summary.json", "summary.txt"
+    ]  # fmt: skip
+    folder = RunFolder(out)
+    found = folder.labels
+    assert found.ids == study[1].hmms.ids
+    assert adjusted_rand_score(study[1].strategies, found.labels) == 1.0
+    assert len(folder.centers) == 3
+    assert folder.feature_names == ["x", "y"]
+    # The same as in Python, to the last bit.
+    sequences = vhem.read_sequences(study[0], values=["x", "y"])
+    hmms = vhem.fit_hmms(sequences, 3, groups=sequences.groups, n_init=5, random_state=0)
+    fit = vhem.VHEM(3, tau=8, random_state=0).fit(hmms)
+    assert folder.hmms == hmms
+    assert folder.centers == fit.centers_
+    np.testing.assert_array_equal(found.labels, fit.labels_)
+    np.testing.assert_array_equal(found.responsibilities, fit.responsibilities_)
+    assert folder.sequences() == sequences
+    assert "Cluster 1: 4 of 12 HMMs" in result.stdout
+    assert "x " in result.stdout
+    assert result.stdout.startswith((out / "summary.txt").read_text().rstrip())
+    summary = folder.summary
+    assert summary["input"]["columns"] == {"id": ["viewer", "trial"], "values": ["x", "y"], "group": "viewer"}
+    assert [len(c["members"]) for c in summary["clusters"]] == [4, 4, 4]
+
+
+def test_a_run_can_be_replayed(clustered, tmp_path):
+    out, _ = clustered
+    run("cluster", "--config", out / "run.toml", "-o", tmp_path / "again")
+    run("cluster", "-c", out, "-o", tmp_path / "other", "--clusters", 2)
+    assert (tmp_path / "again" / "labels.csv").read_bytes() == (out / "labels.csv").read_bytes()
+    assert RunFolder(tmp_path / "again").centers == RunFolder(out).centers
+    assert len(RunFolder(tmp_path / "other").centers) == 2
+    first, again = (tomllib.loads((f / "run.toml").read_text()) for f in (out, tmp_path / "again"))
+    assert {**first["options"], "out": ""} == {**again["options"], "out": ""}
+    assert first["made_with"]["vhem"] == vhem.__version__
+    wrong = run("tree", "--config", out / "run.toml", code=1).stderr
+    assert "is of `vhem cluster`, not of `vhem tree`" in wrong
+    (tmp_path / "c.toml").write_text("[options]\nclustres = 3\n")
+    assert "has unknown options: clustres" in run("cluster", "-c", tmp_path / "c.toml", code=1).stderr
+    (tmp_path / "c.toml").write_text("not toml at all")
+    assert "is no configuration" in run("cluster", "-c", tmp_path / "c.toml", code=1).stderr
+    assert "cannot be read" in run("cluster", "-c", tmp_path / "none.toml", code=1).stderr
+
+
+def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
+    path, truth = study
+    run("fit", path, "-o", tmp_path / "people", "--states", "2-3")
+    assert set(RunFolder(tmp_path / "people").hmms.n_states) <= {2, 3}
+    run("fit", path, "-o", tmp_path / "people")
+    assert RunFolder(tmp_path / "people").hmms == RunFolder(clustered[0]).hmms
+    run("cluster", tmp_path / "people", "-k", 3, "--tau", 8, "-o", tmp_path / "three")
+    assert RunFolder(tmp_path / "three").centers == RunFolder(clustered[0]).centers
+    run("tree", tmp_path / "people", "--levels", "6,3", "--trees", 1, "--tau", 8, "-o", tmp_path / "tree")
+    tree = RunFolder(tmp_path / "tree")
+    assert tree.labels.labels.shape == (12, 2)
+    assert tree.tree.levels == (6, 3)
+    assert adjusted_rand_score(truth.strategies, tree.labels.labels[:, 1]) == 1.0
+    assert tree.summary["newick"].endswith(";")
+    run("score", tmp_path / "three", path, "-o", tmp_path / "scores.csv")
+    scores = vhem.read_sequences(tmp_path / "scores.csv", id="id", values=["log_likelihood", "cluster"])
+    sequences = vhem.read_sequences(path)
+    np.testing.assert_array_equal(scores.X[:, 0], RunFolder(tmp_path / "three").centers.score_samples(sequences))
+    printed = run("score", tmp_path / "people" / "hmms.vhem", path, "--json").stdout
+    assert len(json.loads(printed)) == len(sequences)
+    assert run("score", tmp_path / "three" / "centers.vhem", path).stdout.startswith(
+        "id,log_likelihood,per_frame,cluster"
+    )
+    with pytest.raises(FileNotFoundError, match="was made from models"):
+        RunFolder(tmp_path / "three").sequences()
+
+
+def test_mixture(study, tmp_path):
+    path, truth = study
+    printed = run("mixture", path, "-k", 3, "--states", 2, "--starts", 2, "-o", tmp_path / "m", "--json").stdout
+    numbers = json.loads(printed)
+    assert numbers["converged"]
+    folder = RunFolder(tmp_path / "m")
+    assert folder.summary == numbers
+    assert len(folder.labels.ids) == len(truth.sequences)
+    assert folder.centers == vhem.MixtureOfHMMs(3, 2, n_init=2, random_state=0).fit(vhem.read_sequences(path)).model_
+    with pytest.raises(FileNotFoundError, match=r"has no hmms\.vhem: `vhem mixture` does not write it"):
+        _ = folder.hmms
+
+
+def test_another_command_into_the_same_folder_leaves_nothing_stale(study, tmp_path):
+    run("tree", study[0], "--levels", "2,1", "--trees", 1, "-o", tmp_path / "out")
+    run("fit", study[0], "-o", tmp_path / "out")
+    assert not (tmp_path / "out" / "tree.vhem").exists()
+    assert RunFolder(tmp_path / "out").command == "fit"
+
+
+def test_convert_and_info(clustered, tmp_path, study):
+    out, _ = clustered
+    centers = RunFolder(out).centers
+    for ending in ("npz", "json", "vhem"):
+        run("convert", out / "centers.vhem", tmp_path / f"c.{ending}")
+        run("convert", tmp_path / f"c.{ending}", tmp_path / "back.vhem")
+        assert vhem.load(tmp_path / "back.vhem") == centers
+        assert "H3M(n_hmms=3" in run("info", tmp_path / f"c.{ending}").stdout
+    run("convert", study[0], tmp_path / "s.csv")
+    assert vhem.read_sequences(tmp_path / "s.csv", id="id", group="group") == vhem.read_sequences(study[0])
+    run("convert", study[0], tmp_path / "s.vhem")
+    run("cluster", tmp_path / "s.vhem", "-k", 3, "--tau", 8, "-o", tmp_path / "s")
+    assert RunFolder(tmp_path / "s").centers == centers
+    assert "cannot be written as '.npz'" in run("convert", study[0], tmp_path / "s.npz", code=1).stderr
+    assert "vhem cluster, with vhem" in run("info", out).stdout
+    about = json.loads(run("info", out / "centers.vhem", "--json").stdout)
+    assert about["kind"] == "H3M"
+    assert about["feature_names"] == ["x", "y"]
+    assert about["about"]["options"]["clusters"] == 3
+    assert "id: viewer, trial" in run("info", study[0]).stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["cluster", "none.csv", "-k", "2", "-o", "out"], "there is no file none.csv"),
+        (["cluster", "bad.csv", "-k", "2", "-o", "out"], "row 3: column 'x' has 'oops'"),
+        (["cluster", "good.csv", "-k", "2", "-o", "out", "--values", "z"], "there is no column 'z'"),
+        (["cluster", "good.csv", "-k", "2", "-o", "out", "--states", "few"], "--states must be like 3, 1-5 or 2,4"),
+        (["cluster", "good.csv", "-k", "2", "-o", "out", "--covariance", "round"], "covariance_type must be one of"),
+        (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "group"], "the sequences have no groups"),
+        (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "day"], "--per must be auto, sequence or group"),
+        (["tree", "good.csv", "--levels", "a,b", "-o", "out"], "--levels must be numbers like 8,4,2"),
+        (["mixture", "good.csv", "-k", "2", "--states", "1-3", "-o", "out"], "--states must be one number"),
+        (["fit", "cut.vhem", "-o", "out"], "cut.vhem is cut short"),
+        (["fit", "model.vhem", "-o", "out"], "holds HMMs; sequences are needed"),
+        (["info", "good.csv", "--decimal", "x"], "decimal must be 'auto', '.' or ','"),
+        (["score", "lds.vhem", "good.csv"], "holds a LinearDynamicalSystem; an HMM, or a mixture of HMMs, is needed"),
+        (["cluster", "lds.vhem", "-k", "2", "-o", "out"], "holds a LinearDynamicalSystem; HMMs (an H3M)"),
+        (["info", "empty-run"], "no file that could be read"),
+    ],
+)
+def test_wrong_input_is_told_in_one_line(tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "bad.csv").write_text("id,x\na,1\na,oops\na,2\n")
+    (tmp_path / "good.csv").write_text("id,x\na,1\na,2\na,5\nb,7\nb,3\nb,4\n")
+    (tmp_path / "empty-run").mkdir()
+    vhem.HMM([1.0], [[1.0]], [[0.0]], [[1.0]]).save("model.vhem")
+    vhem.LinearDynamicalSystem([[0.5]], [[1.0]], [[0.1]], 0.1).save("lds.vhem")
+    (tmp_path / "cut.vhem").write_bytes((tmp_path / "model.vhem").read_bytes()[:200])
+    result = run(*words, code=1)
+    assert message in result.stderr
+    assert result.stderr.startswith("vhem: ")
+    assert len(result.stderr.splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+    shown = CliRunner().invoke(app, [*words, "--debug"])
+    assert isinstance(shown.exception, (ValueError, TypeError, OSError))
+
+
+def test_usage_errors_and_help():
+    assert run("cluster", "x.csv", code=2).stderr
+    assert run("nonsense", code=2).stderr
+    for command in ("fit", "cluster", "tree", "mixture", "score", "convert", "info"):
+        text = run(command, "--help").stdout
+        assert f"vhem {command}" in text
+        assert "For example" in text
+    assert "--install-completion" in run("--help").stdout
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_warnings_become_notes(tmp_path):
+    (tmp_path / "t.csv").write_text("id,x\n" + "".join(f"{k},{k}\n" for k in "123"))
+    result = run("cluster", tmp_path / "t.csv", "-k", 2, "-o", tmp_path / "out")
+    assert "note: fewer frames than states in 1, 2, 3" in result.stderr
+    assert any("fewer frames" in note for note in RunFolder(tmp_path / "out").summary["notes"])
+
+
+def test_plain_lines_where_there_is_no_terminal(study, tmp_path, monkeypatch):
+    monkeypatch.setattr("vhem.cli.session._PLAIN_EVERY", 0.0)
+    said = run("cluster", study[0], "-k", 3, "-o", tmp_path / "out").stderr
+    assert "learning 12 HMMs: " in said
+    assert "clustering 12 HMMs: " in said
+    assert "bound -" in said
+    assert "s left" in said
+    assert not run("cluster", study[0], "-k", 3, "-q", "-o", tmp_path / "out").stderr
+
+
+def test_a_bar_on_a_terminal(study, tmp_path):
+    master, slave = pty.openpty()
+    words = ["cluster", str(study[0]), "-k", "3", "--restarts", "40", "-o", str(tmp_path / "out")]
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "140"}
+    process = subprocess.Popen([*VHEM, *words], stderr=slave, stdout=subprocess.PIPE, env=environment)
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(master, 4096)
+        except OSError:  # the other side is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    assert process.wait() == 0
+    process.stdout.close()
+    os.close(master)
+    assert b"clustering 12 HMMs" in shown
+    assert "━".encode() in shown
+    assert b"bound" in shown
+
+
+def interrupted(words, ready, said, seconds=100.0):
+    """Start the command, send Ctrl-C as soon as `ready` says so, and return its exit code; `said` gets what it says."""
+    with open(said, "w") as file:
+        process = subprocess.Popen([*VHEM, *map(str, words)], stderr=file, stdout=file)
+    end = time.monotonic() + seconds
+    while not ready() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    return process.wait(timeout=seconds)
+
+
+def test_an_interrupted_fit_goes_on(tmp_path):
+    """Ctrl-C keeps the finished parts; the same command then makes the same HMMs as one that was not interrupted."""
+    rng = np.random.default_rng(0)
+    names = [f"s{k}" for k in range(60) for _ in range(400)]
+    write_columns(tmp_path / "t.csv", {"id": names, "x": rng.normal(size=len(names)).tolist()})
+    words = ["fit", tmp_path / "t.csv", "--states", 4, "--checkpoint-every", 10, "--starts", 60, "-q", "-j", 1]
+    partial = tmp_path / "out" / "partial"
+
+    def two_parts_are_there():
+        return partial.exists() and len(list(partial.glob("part-*"))) > 1
+
+    code = interrupted([*words, "-o", tmp_path / "out"], two_parts_are_there, tmp_path / "said")
+    said = (tmp_path / "said").read_text()
+    assert code == 130, said
+    assert "vhem: interrupted. " in said
+    assert "parts are kept in" in said
+    kept = {p.name: p.stat().st_mtime_ns for p in partial.iterdir()}
+    assert 1 <= len(kept) < 6
+    assert not (tmp_path / "out" / "run.toml").exists()
+    assert not (tmp_path / "out" / "hmms.vhem").exists()
+    assert all(name.startswith("part-") for name in kept)
+    run(*words, "-o", tmp_path / "out")
+    run(*words, "-o", tmp_path / "whole")
+    assert RunFolder(tmp_path / "out").hmms == RunFolder(tmp_path / "whole").hmms
+    assert not partial.exists()
+
+
+def test_parts_of_another_run_are_not_taken(study, tmp_path):
+    out = tmp_path / "out"
+    (out / "partial").mkdir(parents=True)
+    simulated_study(n_viewers=5, n_trials=1).hmms.save(out / "partial" / "part-00000.vhem", about={"key": "other"})
+    (out / "partial" / "part-00001.vhem").write_bytes(b"broken")
+    run("fit", study[0], "--checkpoint-every", 5, "-o", out)
+    assert RunFolder(out).hmms.ids == study[1].hmms.ids
+
+
+def test_an_interrupted_clustering_writes_nothing(study, tmp_path):
+    words = ["cluster", study[0], "-k", 3, "--restarts", 100_000, "-o", tmp_path / "out"]
+    said = tmp_path / "said"
+    code = interrupted(words, lambda: said.exists() and "clustering" in said.read_text(), said)
+    assert code == 130, said.read_text()
+    assert "interrupted. Nothing was written." in said.read_text()
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_faces_of_the_emhmm_toolbox(tmp_path):
+    """From the toolbox's spreadsheet to clusters, and its own HMMs clustered as well: the same two groups of people."""
+    folder = data_folder() / "emhmm_faces"
+    if not folder.exists():
+        pytest.skip(f"{folder} is not there")
+    pytest.importorskip("python_calamine")
+    options = ["-k", 2, "--center-states", 3, "--tau", 3]
+    run("cluster", folder / "demodata.xls", "--covariance", "full", "--states", "1-3", *options, "-o", tmp_path / "xls")
+    run("cluster", folder / "models_demo_faces_individual.mat", *options, "-o", tmp_path / "mat")
+    ours, theirs = RunFolder(tmp_path / "xls").labels, RunFolder(tmp_path / "mat").labels
+    assert len(ours.ids) == len(theirs.ids) == 10
+    assert set(ours.labels) == set(theirs.labels) == {0, 1}
+    assert adjusted_rand_score(ours.labels, theirs.labels) > 0.5
