@@ -19,6 +19,7 @@ from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
 from vhem.scale import Part, PartError, PartitionedH3M, read_parts, split_sequences
 from vhem.sequences import Sequences, read_sequences
 from vhem.show_versions import show_versions
+from vhem.supervised import H3MClassifier, H3MTagger
 
 __version__ = "0.1.0"
 
@@ -29,6 +30,8 @@ __all__ = [
     "VHEM",
     "DynamicTextureMixture",
     "FitReport",
+    "H3MClassifier",
+    "H3MTagger",
     "HEMDynamicTextures",
     "HEMGaussianMixture",
     "HMMTransformer",
