@@ -16,6 +16,7 @@ from vhem.learning.transformer import HMMTransformer
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
+from vhem.scale import Part, PartError, PartitionedH3M, read_parts, split_sequences
 from vhem.sequences import Sequences, read_sequences
 from vhem.show_versions import show_versions
 from vhem.supervised import H3MClassifier, H3MTagger
@@ -40,6 +41,9 @@ __all__ = [
     "MixtureOfLDS",
     "ModelFileError",
     "PPKClustering",
+    "Part",
+    "PartError",
+    "PartitionedH3M",
     "SampledHEM",
     "Sequences",
     "aggregated_wasserstein",
@@ -52,8 +56,10 @@ __all__ = [
     "load",
     "plotting",
     "ppk",
+    "read_parts",
     "read_sequences",
     "report",
     "show_versions",
+    "split_sequences",
     "write_labels",
 ]
