@@ -112,6 +112,13 @@ def test_states_in_two_dimensions_lie_where_they_are_over_the_image():
     np.testing.assert_allclose([numbers[str(s + 1)] for s in range(3)], hmm.means[:, 0])
 
 
+def test_edges_can_be_set_without_an_image_and_turn_y_downwards():
+    ax = plot_hmm(FIT.centers_[0], extent=(0, 320, 400, 0))
+    ax.get_figure().canvas.draw()
+    assert ax.get_xlim() == (0, 320)
+    assert ax.get_ylim() == (400, 0)
+
+
 def test_mixtures_of_gaussians_have_an_ellipse_each():
     hmm = random_hmm(np.random.default_rng(1), S=3, M=2, d=2, covariance_type="full")
     assert len(of_kind(plot_hmm(hmm), Ellipse)) == 6
@@ -122,6 +129,11 @@ def test_areas_under_densities_are_the_shares_of_time():
     lines = plot_hmm(hmm, transitions=False).lines
     areas = [np.trapezoid(line.get_ydata(), line.get_xdata()) for line in lines]
     np.testing.assert_allclose(areas, hmm.stationary(), rtol=5e-3)
+
+
+def test_states_that_are_only_passed_through_stay_visible():
+    heights = [line.get_ydata().max() for line in plot_hmm(left_right(4, 6.0), transitions=False).lines]
+    np.testing.assert_allclose(heights, heights[0], rtol=0.01)
 
 
 def test_profiles_are_the_means_and_bands_the_deviations():

@@ -34,11 +34,15 @@ def test_a_report_holds_models_members_sequences_and_figures(tmp_path):
     text, data = path.read_text(encoding="utf-8"), data_of(path)
     np.testing.assert_allclose(data["layers"][1][0]["mean"], FIT.centers_[0].means[:, 0], atol=0.05)
     np.testing.assert_allclose(data["layers"][0][5]["next"], STUDY.hmms[5].transmat, atol=5e-5)
+    drawn = STUDY.hmms[5].sample(20_000, 8, 0, return_states=True)[1]
+    shares = np.bincount(np.concatenate(drawn), minlength=3) / 160_000
+    np.testing.assert_allclose(data["layers"][0][5]["time"], shares, atol=0.01)
     assert data["members"]["names"] == STUDY.hmms.ids
     assert data["parents"] == [FIT.labels_.tolist()]
     assert [shares[0][0] for shares in data["members"]["shares"]] == FIT.labels_.tolist()
     assert len(data["sequences"]) == len(STUDY.sequences)
-    assert data["image"]["extent"] == [0, 320, 400, 0]
+    assert data["extent"] == [0, 320, 400, 0]
+    assert data["image"].startswith("data:image/png;base64,")
     for score in (rand_score, adjusted_rand_score, normalized_mutual_info_score):
         assert f'<td class="number">{score(CLASSES, FIT.labels_):.3f}</td>' in text
     assert "vhem cluster x.csv" in text
@@ -80,6 +84,15 @@ def test_hierarchies_show_all_levels_and_how_well_each_agrees(tmp_path):
     assert best in report.write(
         tmp_path / "r.html", vhem.VHEM(2, n_init=1).fit(STUDY.hmms), STUDY.hmms, classes=CLASSES
     ).read_text(encoding="utf-8")
+
+
+def test_levels_fitted_anew_are_told_apart_from_the_tree(tmp_path):
+    tree = vhem.HierarchicalVHEM((6, 3), variant="inputs", n_trees=1, n_init=2, random_state=0).fit(STUDY.hmms)
+    tree.labels_[1] = np.roll(tree.labels_[1], 1)  # as if some members had moved
+    moved = int((tree.labels_[1] != tree.parents_[1][tree.parents_[0]]).sum())
+    text = report.write(tmp_path / "r.html", tree, classes=CLASSES).read_text(encoding="utf-8")
+    assert f"Level 2 was fitted to all members anew: {moved} of them" in text
+    assert f"{adjusted_rand_score(CLASSES, tree.labels_[1]):.3f}</td>" in text
 
 
 def test_mixtures_of_sequences_have_members_without_hmms(tmp_path):
@@ -209,6 +222,7 @@ def test_image_files_are_taken_as_they_are(tmp_path, kind):
         ({"sequences": list(STUDY.sequences)[:5]}, ValueError, "5 sequences for 12 HMMs; say which"),
         ({"sequences": list(STUDY.sequences)[:2], "groups": ["nobody", "viewer 01"]}, ValueError, "'nobody', which is"),
         ({"image": np.zeros(4)}, ValueError, "image must be"),
+        ({"extent": (0, 1)}, ValueError, r"extent must be \(left, right, bottom, top\)"),
         ({"max_megabytes": 0}, ValueError, "max_megabytes must be"),
         ({"fit": vhem.HEMGaussianMixture(2).fit(vhem.GMM([0.5, 0.5], [[0.0], [1.0]], [[1.0], [1.0]]))}, TypeError,
          "a report can be written on VHEM"),

@@ -14,6 +14,8 @@ from vhem.cli.convert import convert
 from vhem.cli.fit import fit
 from vhem.cli.info import info
 from vhem.cli.mixture import mixture
+from vhem.cli.plot import plot
+from vhem.cli.report import report
 from vhem.cli.score import score
 from vhem.cli.tree import tree
 
@@ -49,7 +51,7 @@ def main(
     del version, debug
 
 
-for command in (cluster, fit, tree, mixture, score, convert, info):
+for command in (cluster, fit, tree, mixture, score, report, plot, convert, info):
     app.command()(command)
 
 

@@ -70,8 +70,12 @@ def draw_ellipses(ax: Axes, hmm: HMM, faint: bool = False, strength: float = 1.0
 
 
 def draw_densities(ax: Axes, hmm: HMM, faint: bool = False, strength: float = 1.0) -> FloatArray:
-    """Draw the density of each state of a 1-D HMM times the share of time spent in it; return the peaks' heights."""
+    """Draw the density of each state of a 1-D HMM times the share of time spent in it; return the peaks' heights.
+
+    Where states are only passed through, as in left-right HMMs, whose long run is their last state, all count the same.
+    """
     mean, deviation, share = state_means(hmm)[:, 0], state_deviations(hmm)[:, 0], hmm.stationary()
+    share = share if share.min() > 1e-6 else np.full(hmm.n_states, 1 / hmm.n_states)
     x = np.linspace((mean - 4 * deviation).min(), (mean + 4 * deviation).max(), 400)
     spread = np.sqrt(hmm.covars.reshape(hmm.n_states, hmm.n_mix))
     z = (x[:, None, None] - hmm.means[:, :, 0]) / spread

@@ -29,7 +29,8 @@ def plot_hmm(
     """Draw an HMM: where its states are, how it moves between them, and where it starts.
 
     In two dimensions every state is an ellipse, two standard deviations around its mean, over a background image if
-    there is one. In one dimension it is a density curve, as high as the share of time spent there. In more, it is the
+    there is one. In one dimension it is a density curve, as high as the share of time spent there in the long run (all
+    count the same where some are only passed through). In more, it is the
     profile of its means over the dimensions, with the chain beside it. Arrows are as wide as the probability to go
     there next, loops as that to stay, and the dark part of the ring around a state's number is the probability to
     start there.
@@ -43,7 +44,8 @@ def plot_hmm(
     image : array of shape (height, width) or (height, width, 3), optional
         What was looked at, for HMMs in two dimensions; y then points downwards, as pixels are counted.
     extent : (left, right, bottom, top), optional
-        The data coordinates of the image's edges; pixels by default.
+        The data coordinates of the image's edges, by default its pixels; without an image, of the picture's edges.
+        A bottom above the top, as in (0, 640, 480, 0), turns y downwards.
     names : list of str, optional
         Names of the dimensions.
     transitions : bool
@@ -70,7 +72,7 @@ def plot_hmm(
         ax = axes_or_new(ax, 5.0, 5.0)
         draw_background(ax, image, extent)
         draw_ellipses(ax, hmm)
-        ax.set_aspect("equal", adjustable="datalim" if image is None else "box")
+        ax.set_aspect("equal", adjustable="datalim" if image is None and extent is None else "box")
         places = state_means(hmm)
     elif hmm.n_dims == 1:
         ax = axes_or_new(ax, 5.5, 3.5)
@@ -96,6 +98,8 @@ def check_names(names: Sequence[str] | None, n_dims: int) -> None:
 
 def draw_background(ax: Axes, image: Any, extent: tuple[float, float, float, float] | None) -> None:
     """Draw the image that fixations lie on, with pixel (0, 0) in the upper left corner."""
+    if image is None and extent is not None:
+        ax.set(xlim=extent[:2], ylim=extent[2:])
     if image is None:
         return
     pixels = np.asarray(image)

@@ -69,7 +69,7 @@ def plot_sequence(
         draw_background(ax, image, extent)
         draw_ellipses(ax, hmm, faint=True)
         _draw_path(ax, values, path)
-        ax.set_aspect("equal", adjustable="datalim" if image is None else "box")
+        ax.set_aspect("equal", adjustable="datalim" if image is None and extent is None else "box")
         if names is not None:
             ax.set(xlabel=names[0], ylabel=names[1])
         return ax

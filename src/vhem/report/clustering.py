@@ -27,18 +27,12 @@ class Clustering:
     inputs: H3M | None  #: the members' HMMs; a mixture of HMMs on sequences has none
     levels: list[H3M]  #: the centres, from the level above the members to the top
     parents: list[IntArray]  #: of every level below the top: the place of each HMM's cluster in the level above
+    labels: list[IntArray]  #: of every level: the cluster of each member
     responsibilities: FloatArray | None  #: of the members for the first level
     sequences: Sequences | None
     owners: IntArray | None  #: the member that each sequence belongs to
     classes: list[str] | None  #: of the members
-    tau: int
-
-    def labels(self, level: int) -> IntArray:
-        """Return the cluster of every member at a level; the first level above the members is 1."""
-        labels = np.arange(len(self.names))
-        for parent in self.parents[:level]:
-            labels = parent[labels]
-        return labels
+    tau: int  #: length of the sequences that clusters are compared by
 
 
 def clustering(
@@ -59,7 +53,7 @@ def clustering(
     else:
         inputs, levels, parents = _tree_of(fit, hmms)
         names = [str(i) for i in inputs.ids]
-        owners = None if data is None else _owners(data, groups, inputs.ids)
+        owners = None if data is None else owners_of(data, groups, inputs.ids)
     if len(parents[0]) != len(names):
         raise ValueError(f"the fit has {len(parents[0])} inputs, but {len(names)} are given: give those of the fit.")
     if classes is not None and len(classes) != len(names):
@@ -71,12 +65,24 @@ def clustering(
         inputs=inputs,
         levels=levels,
         parents=parents,
+        labels=fit.labels_ if isinstance(fit, HierarchicalVHEM) else [fit.labels_],
         responsibilities=getattr(first, "responsibilities_", None),
         sequences=data,
         owners=owners,
         classes=None if classes is None else [str(c) for c in classes],
-        tau=int(getattr(fit, "tau", 10)),
+        tau=_length_of_interest(fit, data),
     )
+
+
+def _length_of_interest(fit: Any, data: Sequences | None) -> int:
+    """Return the length that the estimator imagines sequences of, or else that of the real ones."""
+    length = getattr(fit, "tau", getattr(fit, "length", None))
+    return int(length) if length else typical_length(data)
+
+
+def typical_length(data: Sequences | None) -> int:
+    """Return the median length of sequences, where there are any."""
+    return 10 if data is None else max(1, round(float(np.median(data.lengths))))
 
 
 def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M, list[H3M], list[IntArray]]:
@@ -92,21 +98,28 @@ def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M, list[H3M], li
     return check_h3m("hmms", hmms), [fit.centers_], [fit.labels_]
 
 
-def _owners(data: Sequences, groups: Sequence[Any] | None, ids: list[Any]) -> IntArray:
-    """Return the member of each sequence: by its group, or in order where there is one sequence per HMM."""
-    if groups is None:
-        groups = data.groups
-    if groups is None:
-        if len(data) != len(ids):
-            raise ValueError(
-                f"there are {len(data)} sequences for {len(ids)} HMMs; say which belong to which by groups=…, "
-                "one HMM's id for every sequence."
-            )
-        return np.arange(len(ids))
-    if len(groups) != len(data):
-        raise ValueError(f"groups has {len(groups)} entries for {len(data)} sequences; give one for each.")
+def owners_of(data: Sequences, groups: Sequence[Any] | None, ids: list[Any]) -> IntArray:
+    """Return the place of each sequence's member among `ids`.
+
+    Sequences belong to the id that `groups` names; without it, to that of their own group or name; or they stand in
+    the order of the ids.
+    """
     place = {str(name): k for k, name in enumerate(ids)}
-    unknown = sorted({str(group) for group in groups} - set(place))
-    if unknown:
+    for known in [groups] if groups is not None else [data.groups, data.ids]:
+        if known is not None and set(map(str, known)) <= set(place):
+            return _places(known, place, len(data))
+    if groups is not None:
+        unknown = sorted(set(map(str, groups)) - set(place))
         raise ValueError(f"groups names {unknown[0]!r}, which is the id of no HMM; the first ids are {ids[:3]}.")
-    return np.array([place[str(group)] for group in groups], dtype=np.int64)
+    if len(data) != len(ids):
+        raise ValueError(
+            f"there are {len(data)} sequences for {len(ids)} HMMs; say which belong to which by groups=…, "
+            "one HMM's id for every sequence."
+        )
+    return np.arange(len(ids))
+
+
+def _places(known: Sequence[Any], place: dict[str, int], n: int) -> IntArray:
+    if len(known) != n:
+        raise ValueError(f"groups has {len(known)} entries for {n} sequences; give one for each.")
+    return np.array([place[str(name)] for name in known], dtype=np.int64)

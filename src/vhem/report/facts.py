@@ -52,7 +52,7 @@ def agreement(content: Clustering) -> list[dict[str, Any]]:
     codes = np.array([kinds.index(c) for c in content.classes])
     levels = []
     for k, centers in enumerate(content.levels):
-        labels = content.labels(k + 1)
+        labels = content.labels[k]
         counts = np.zeros((len(kinds), len(centers)), dtype=np.int64)
         np.add.at(counts, (codes, labels), 1)
         rows = [

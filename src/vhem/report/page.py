@@ -35,7 +35,7 @@ def write(
     groups: Sequence[Any] | None = None,
     classes: Sequence[Any] | None = None,
     image: str | Path | npt.ArrayLike | None = None,
-    extent: tuple[float, float, float, float] | None = None,
+    extent: Sequence[float] | None = None,
     names: Sequence[str] | None = None,
     title: str = "Clusters of hidden Markov models",
     command: str | None = None,
@@ -61,7 +61,8 @@ def write(
     image : path or array, optional
         What was looked at (PNG, JPEG, or an array of pixels), drawn behind HMMs in two dimensions.
     extent : (left, right, bottom, top), optional
-        The data coordinates of the image's edges; pixels by default.
+        The data coordinates of the image's edges, by default its pixels; without an image, of the pictures' edges.
+        A bottom above the top, as in (0, 640, 480, 0), turns y downwards.
     names : list of str, optional
         Names of the dimensions.
     title : str
@@ -94,24 +95,26 @@ def write(
     said = [str(getattr(warning, "message", warning)) for warning in warnings]
     return write_clustering(
         path, content, image=image, extent=extent, names=names, title=title, command=command,
-        warnings=said or content.run.warnings, max_megabytes=max_megabytes,
+        warnings=said or content.run.warnings, max_megabytes=max_megabytes, notes=[],
     )  # fmt: skip
 
 
 def write_clustering(
     path: str | os.PathLike[str], content: Clustering, *, image: str | Path | npt.ArrayLike | None,
-    extent: tuple[float, float, float, float] | None, names: Sequence[str] | None, title: str, command: str | None,
-    warnings: list[str], max_megabytes: float,
+    extent: Sequence[float] | None, names: Sequence[str] | None, title: str, command: str | None,
+    warnings: list[str], max_megabytes: float, notes: list[str],
 ) -> Path:  # fmt: skip
-    """Write the report on a clustering that is already in a report's form; see :func:`write`."""
+    """Write the report on a clustering that is already in a report's form; see :func:`write`.
+
+    What is worth knowing goes into `notes` and into the report.
+    """
     check_real("max_megabytes", max_megabytes, 0.0, open_interval=True)
     _check_names(names, content)
     background = _background(image, extent, content)
     parts = {name: _part(name) for name in ("page.css", *_SCRIPTS)}
     used = sum(map(len, parts.values())) + len(str(background)) + _TABLES
-    notes: list[str] = []
     data = payload(content, max_megabytes * 1e6 - used, notes)
-    data |= {"dimensionNames": [str(name) for name in names] if names else None, "image": background}
+    data |= {"dimensionNames": [str(name) for name in names] if names else None, **background}
     page = _render(content, data, parts, title, command, warnings, notes)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -164,11 +167,18 @@ def _check_names(names: Sequence[str] | None, content: Clustering) -> None:
 
 
 def _background(
-    image: str | Path | npt.ArrayLike | None, extent: tuple[float, float, float, float] | None, content: Clustering
-) -> dict[str, Any] | None:
+    image: str | Path | npt.ArrayLike | None, extent: Sequence[float] | None, content: Clustering
+) -> dict[str, Any]:
+    """Return the image as a data address, and the edges of maps in data coordinates."""
+    n_dims = content.levels[0].n_dims
+    if image is None and extent is None:
+        return {"image": None, "extent": None}
+    if n_dims != 2:
+        raise ValueError(f"image and extent are for HMMs in two dimensions, these have {n_dims}.")
+    edges = None if extent is None else [float(edge) for edge in extent]
+    if edges is not None and (len(edges) != 4 or edges[0] == edges[1] or edges[2] == edges[3]):
+        raise ValueError(f"extent must be (left, right, bottom, top), such as (0, 640, 480, 0), got {extent!r}.")
     if image is None:
-        return None
-    if content.levels[0].n_dims != 2:
-        raise ValueError(f"image needs HMMs in two dimensions, these have {content.levels[0].n_dims}.")
+        return {"image": None, "extent": edges}
     picture = embedded(image)
-    return {"href": picture.href, "extent": list(extent or (0, picture.width, picture.height, 0))}
+    return {"image": picture.href, "extent": edges or [0, picture.width, picture.height, 0]}

@@ -25,16 +25,31 @@ def payload(content: Clustering, room: float, notes: list[str]) -> dict[str, Any
     data: dict[str, Any] = {
         "dims": content.levels[0].n_dims,
         "members": _members(content),
-        "layers": [[], *([_model(hmm, decimals) for hmm in level] for level in content.levels)],
+        "tau": content.tau,
+        "layers": [[], *(_models(level, decimals, content.tau) for level in content.levels)],
         "weights": [np.round(level.weights, _PROBABILITIES).tolist() for level in content.levels],
         "parents": [parent.tolist() for parent in content.parents],
         "restarts": [restart._asdict() for restart in content.run.restarts],
         "divergence": _divergence(content),
     }
+    _note_other_labels(content, notes)
     room -= len(json.dumps(data))
     room -= _add_member_models(data, content, decimals, room, notes)
     _add_sequences(data, content, decimals, room, notes)
     return data
+
+
+def _note_other_labels(content: Clustering, notes: list[str]) -> None:
+    """Say so where a level's clusters are not unions of those below it (`variant="inputs"`), as the tree shows them."""
+    place = np.arange(len(content.names))
+    for level, (parent, labels) in enumerate(zip(content.parents, content.labels, strict=True)):
+        place = parent[place]
+        moved = int((place != labels).sum())
+        if moved:
+            notes.append(
+                f"Level {level + 1} was fitted to all members anew: {moved} of them belong to another cluster of that "
+                "level than the one above their own in the tree."
+            )
 
 
 def as_script(data: Any) -> str:
@@ -64,12 +79,35 @@ def _significant(values: FloatArray) -> list[Any]:
     return list((np.round(values * scale) / scale).tolist())
 
 
-def _model(hmm: HMM, decimals: int) -> dict[str, Any]:
+def time_shares(h3m: H3M, length: int) -> FloatArray:
+    """Return the share of time that each HMM spends in its states in sequences of a length, (K, S).
+
+    Not the long run: short trials may never get there.
+
+    Examples
+    --------
+    >>> once = HMM([1.0, 0.0], [[0.0, 1.0], [0.0, 1.0]], [[0.0], [1.0]], [[1.0], [1.0]])  # the second state keeps it
+    >>> time_shares(H3M([once]), length=4)
+    array([[0.25, 0.75]])
+    """
+    here, total = h3m.startprob, np.zeros_like(h3m.startprob)
+    for _ in range(length):
+        total, here = total + here, np.einsum("ks,kst->kt", here, h3m.transmat)
+    return np.asarray(total / length)
+
+
+def _models(h3m: H3M, decimals: int, tau: int) -> list[dict[str, Any]]:
+    """Return HMMs as the page draws them."""
+    shares = time_shares(h3m, tau)
+    return [_model(hmm, decimals, shares[k, : hmm.n_states]) for k, hmm in enumerate(h3m)]
+
+
+def _model(hmm: HMM, decimals: int, time: FloatArray) -> dict[str, Any]:
     """Return an HMM as the page draws it: Gaussians in one or two dimensions, means and deviations in more."""
     made: dict[str, Any] = {
         "start": np.round(hmm.startprob, _PROBABILITIES).tolist(),
         "next": np.round(hmm.transmat, _PROBABILITIES).tolist(),
-        "time": np.round(hmm.stationary(), _PROBABILITIES).tolist(),
+        "time": np.round(time, _PROBABILITIES).tolist(),
     }
     variances = hmm.covars if hmm.covariance_type == "diag" else np.diagonal(hmm.covars, 0, -2, -1)
     mean = np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means)
@@ -116,8 +154,8 @@ def _add_member_models(
     """Add the members' own HMMs if they fit; return the bytes they take."""
     if content.inputs is None:
         return 0.0
-    models = [_model(hmm, decimals) for hmm in content.inputs]
-    labels, centers = content.labels(1), content.levels[0]
+    models = _models(content.inputs, decimals, content.tau)
+    labels, centers = content.labels[0], content.levels[0]
     for k, (hmm, made) in enumerate(zip(content.inputs, models, strict=True)):
         made["like"] = _likeness(hmm, centers[int(labels[k])]).tolist()
     size = len(json.dumps(models, separators=(",", ":")))
@@ -156,7 +194,7 @@ def _add_sequences(
             "file small. A larger max_megabytes includes more."
         )
     own = content.inputs is not None and bool(data["layers"][0])
-    labels = content.labels(1)
+    labels = content.labels[0]
     by_model: dict[int, list[int]] = {}
     for i in kept.tolist():
         owner = int(content.owners[i])

@@ -9,7 +9,7 @@ function stateTable(model) {
     where ? Array.from({ length: DATA.dims }, (_, d) => el("th", { scope: "col" }, `${dimension(d)} (sd)`)) : [], Array.from({ length: S }, (_, t) => el("th", { scope: "col", "aria-label": `then state ${t + 1}` }, "→ ", disc(model, t))));
   const rows = model.start.map((start, s) => el("tr", {}, el("th", { scope: "row" }, disc(model, s)), el("td", {}, percent(model.time[s])), el("td", {}, percent(start)),
     where ? model.mean[s].map((x, d) => el("td", {}, `${short(Number(x.toPrecision(4)))} (${short(Number(model.sd[s][d].toPrecision(2)))})`)) : [], model.next[s].map((p) => el("td", { style: { "--share": String(p) } }, percent(p)))));
-  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "States in numbers" }, el("table", { class: "matrix" }, el("caption", {}, "States: share of time, of starts, where, and what comes next"), el("thead", {}, head), el("tbody", {}, rows)));
+  return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "States in numbers" }, el("table", { class: "matrix" }, el("caption", {}, `States: share of time in sequences of ${DATA.tau} frames, of starts, where, and what comes next`), el("thead", {}, head), el("tbody", {}, rows)));
 }
 function figureOf(level, index) {
   const model = DATA.layers[level][index];

@@ -10,10 +10,10 @@ const MAP = (() => { // one frame for all pictures in one or two dimensions
   });
   if (DATA.dims !== 2) return { bounds };
   let [[left, right], [bottom, top]] = bounds;
-  if (DATA.image) [left, right, bottom, top] = DATA.image.extent;
+  if (DATA.extent) [left, right, bottom, top] = DATA.extent;
   const ratio = Math.abs((top - bottom) / (right - left));
-  const width = 320, height = DATA.image || (ratio > 0.3 && ratio < 3) ? Math.min(width * ratio, 460) : 240;
-  const wide = DATA.image || (ratio > 0.3 && ratio < 3) ? height / ratio : width;
+  const width = 320, height = DATA.extent || (ratio > 0.3 && ratio < 3) ? Math.min(width * ratio, 460) : 240;
+  const wide = DATA.extent || (ratio > 0.3 && ratio < 3) ? height / ratio : width;
   return {
     bounds, width, height, left, right, bottom, top, offset: (width - wide) / 2, wide,
     x: (v) => (width - wide) / 2 + ((v - left) / (right - left)) * wide,
@@ -110,8 +110,7 @@ function picture(width, height, label, ...content) {
 }
 function background() {
   if (!DATA.image) return [];
-  const flip = [MAP.right < MAP.left ? -1 : 1, MAP.top > MAP.bottom ? 1 : 1];
-  return [svg("image", { href: DATA.image.href, x: MAP.offset, y: 0, width: MAP.wide * flip[0], height: MAP.height, preserveAspectRatio: "none", opacity: 0.85 })];
+  return [svg("image", { href: DATA.image, x: MAP.offset, y: 0, width: MAP.wide, height: MAP.height, preserveAspectRatio: "none", opacity: 0.85 })];
 }
 function mapFrame() {
   const y = MAP.height, x = MAP.offset;

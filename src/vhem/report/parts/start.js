@@ -28,5 +28,6 @@ startTree();
 startTable();
 drawBounds();
 showDivergence();
+window.addEventListener("beforeprint", () => document.querySelectorAll(".card .figure:empty").forEach((place) => place.draw()));
 select(TOP, 0);
 say("");

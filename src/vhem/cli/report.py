@@ -1,0 +1,84 @@
+"""vhem report: what a run found, as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vhem.cli.run_clustering import read_clustering
+from vhem.cli.run_folder import RUN, RunFolder
+
+Folder = Annotated[Path, typer.Argument(help="The folder of a run of cluster, tree or mixture.", show_default=False)]
+ImageFile = Annotated[
+    Path | None,
+    typer.Option("--image", help="What was looked at (PNG, JPEG), behind HMMs in two dimensions.", show_default=False),
+]
+Extent = Annotated[
+    str | None,
+    typer.Option(
+        "--extent",
+        help="Edges of image or map: left,right,bottom,top, such as 0,640,480,0 for y downwards.",
+        show_default=False,
+    ),
+]
+Classes = Annotated[
+    Path | None,
+    typer.Option(
+        "--classes", help="A csv with columns id and class, to compare the clusters with.", show_default=False
+    ),
+]
+
+
+def report(
+    ctx: typer.Context,
+    folder: Folder,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The file; FOLDER/report.html if not given.", show_default=False)
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the report.", show_default=False)] = None,
+    classes: Classes = None,
+    image: ImageFile = None,
+    extent: Extent = None,
+    sequences: Annotated[bool, typer.Option(help="Show the sequences, read again from where they were.")] = True,
+    max_megabytes: Annotated[float, typer.Option(help="Size of the file to stay below.")] = 5.0,
+) -> None:
+    """Write what a run found into one HTML file, to be explored in a browser without a network.
+
+    For example:
+
+        vhem report out
+
+        vhem report out --image face.png --classes groups.csv --title "How people look at faces" -o report.html
+    """
+    from vhem.report.page import write_clustering  # noqa: PLC0415  (commands load only what they need)
+
+    run, notes = RunFolder(folder), list[str]()
+    content = read_clustering(ctx, run, sequences, classes, notes)
+    path = write_clustering(
+        out or folder / "report.html",
+        content,
+        image=image,
+        extent=edges(extent),
+        names=run.feature_names,
+        title=title or f"Clusters of {Path(str(run.options.get('data', folder))).name}",
+        command=f"vhem {run.command} --config {folder / RUN}",
+        warnings=content.run.warnings,
+        max_megabytes=max_megabytes,
+        notes=notes,
+    )
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
+    typer.echo(f"Written: {path}")
+
+
+def edges(text: str | None) -> tuple[float, float, float, float] | None:
+    """Return the four numbers of --extent."""
+    if text is None:
+        return None
+    try:
+        left, right, bottom, top = (float(part) for part in text.split(","))
+    except ValueError:
+        raise ValueError(f"--extent must be left,right,bottom,top, such as 0,640,480,0, got {text!r}.") from None
+    return left, right, bottom, top

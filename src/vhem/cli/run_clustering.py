@@ -1,0 +1,90 @@
+"""The clustering that a folder of a run holds, in the form that reports and pictures take."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from vhem.cli.run_folder import RunFolder
+from vhem.report.clustering import Clustering, owners_of, typical_length
+from vhem.report.run import Figure, Run, Setting, run_of
+from vhem.sequences import Sequences
+
+_METHODS = {"cluster": "VHEM", "tree": "HierarchicalVHEM", "mixture": "MixtureOfHMMs"}
+
+
+def read_clustering(
+    ctx: typer.Context, run: RunFolder, with_sequences: bool, classes: Path | None, notes: list[str]
+) -> Clustering:
+    """Return what a run found; if its sequences cannot be read again, that is added to `notes`."""
+    if run.command not in _METHODS:
+        raise ValueError(
+            f"{run.path} is of `vhem {run.command}`, which clusters nothing; run `vhem cluster {run.path} --clusters 3 "
+            "-o clusters` first."
+        )
+    ids = run.labels.ids
+    inputs = None if run.command == "mixture" else run.hmms
+    data = _sequences(run, notes) if with_sequences else None
+    levels, parents, labels = [run.centers], [run.labels.labels], [run.labels.labels]
+    if run.command == "tree":
+        levels, parents, labels = run.tree.levels_, run.tree.parents_, run.tree.labels_
+    return Clustering(
+        run=_run(ctx, run),
+        names=ids,
+        inputs=inputs,
+        levels=levels,
+        parents=parents,
+        labels=labels,
+        responsibilities=run.labels.responsibilities,
+        sequences=data,
+        owners=None if data is None else owners_of(data, None, ids),
+        classes=None if classes is None else read_classes(classes, ids),
+        tau=int(run.summary.get("tau") or typical_length(data)),
+    )
+
+
+def _sequences(run: RunFolder, notes: list[str]) -> Sequences | None:
+    try:
+        return run.sequences()
+    except (OSError, ValueError) as fault:
+        notes.append(f"Sequences are not shown: {fault}")
+        return None
+
+
+def _run(ctx: typer.Context, run: RunFolder) -> Run:
+    group: Any = ctx.parent.command if ctx.parent else None
+    defaults = {p.name: p.default for p in group.commands[run.command].params} if group else {}
+    settings = [Setting(name, str(value), defaults.get(name) != value) for name, value in run.options.items()]
+    numbers = run.summary
+    figures = []
+    if "lower_bound" in numbers:
+        figures.append(
+            Figure("Lower bound", f"{numbers['lower_bound']:,.2f}", "of the log-likelihood; higher is better")
+        )
+    if "iterations" in numbers:
+        settled = "settled" if numbers.get("converged", True) else "stopped before it had settled"
+        figures.append(Figure("Iterations", str(numbers["iterations"]), settled))
+    restarts = []
+    if run.command == "tree":
+        own = run_of(run.tree, "hmms")
+        figures, restarts = own.figures, own.restarts
+    return Run(_METHODS[run.command], settings, figures, restarts, list(numbers.get("notes", [])), "")
+
+
+def read_classes(path: Path, ids: list[str]) -> list[str]:
+    """Return the class of every id, from a table with the columns `id` and `class` (or whose first two these are)."""
+    with open(path, newline="", encoding="utf-8-sig") as file:
+        text = file.read()
+    dialect = "excel-tab" if "\t" in text.partition("\n")[0] else "excel"
+    header, *rows = [row for row in csv.reader(text.splitlines(), dialect) if row] or [[]]
+    if len(header) < 2:
+        raise ValueError(f"{path} must have two columns, id and class, with a header; it has {header}.")
+    key, value = (header.index(name) if name in header else k for k, name in enumerate(("id", "class")))
+    known = {row[key]: row[value] for row in rows if len(row) > max(key, value)}
+    missing = [name for name in ids if name not in known]
+    if missing:
+        raise ValueError(f"{path} has no class for {missing[0]!r} ({len(missing)} of {len(ids)} ids are missing).")
+    return [known[name] for name in ids]
