@@ -224,6 +224,14 @@ def test_everything_can_be_reached_by_tab_and_shows_where_it_is(browser, flat):
     assert {"head", "clusters", "explore", "members"} <= reached
 
 
+def test_thirty_classes_have_thirty_colours(browser, tmp_path):
+    hmms = random_h3m(np.random.default_rng(0), K=30)
+    fit = vhem.VHEM(2, n_init=1, max_iter=3, tol=0, random_state=0).fit(hmms)
+    open_page(browser, vhem.report.write(tmp_path / "r.html", fit, hmms, classes=[f"kind {k:02d}" for k in range(30)]))
+    fills = "return [...document.querySelectorAll('#bars rect')].map((r) => r.getAttribute('fill'))"
+    assert len(set(browser.execute_script(fills))) == 30
+
+
 def test_sorting(browser, flat):
     path, _, hmms = flat
     open_page(browser, path)

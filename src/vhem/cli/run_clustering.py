@@ -58,6 +58,7 @@ def _run(ctx: typer.Context, run: RunFolder) -> Run:
     group: Any = ctx.parent.command if ctx.parent else None
     defaults = {p.name: p.default for p in group.commands[run.command].params} if group else {}
     settings = [Setting(name, str(value), defaults.get(name) != value) for name, value in run.options.items()]
+    settings.sort(key=lambda row: not row.changed)
     numbers = run.summary
     figures = []
     if "lower_bound" in numbers:

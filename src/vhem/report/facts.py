@@ -41,7 +41,10 @@ def figures(content: Clustering) -> list[Figure]:
     if content.responsibilities is None:
         return content.run.figures
     sure = float(np.mean(content.responsibilities.max(axis=1) > 0.9))
-    return [*content.run.figures, Figure("Sure members", f"{sure:.0%}", "belong to their cluster with more than 90 %")]
+    return [
+        *content.run.figures,
+        Figure("Sure members", f"{100 * sure:.0f} %", "belong to their cluster with more than 90 %"),
+    ]
 
 
 def agreement(content: Clustering) -> list[dict[str, Any]]:

@@ -59,7 +59,7 @@ def _settings(fit: Any) -> list[Setting]:
     for name, value in fit.get_params().items():
         shown = "an H3M to start from" if isinstance(value, H3M) else repr(value)
         rows.append(Setting(name, shown, isinstance(value, H3M) or repr(value) != repr(defaults[name])))
-    return rows
+    return sorted(rows, key=lambda row: not row.changed)
 
 
 def _figures(fits: list[Any]) -> list[Figure]:

@@ -7,7 +7,12 @@ const TOP = DATA.parents.length;
 const N = DATA.members.names.length;
 
 const color = (k) => COLORS[k % COLORS.length];
-const classColor = (k) => CLASS_COLORS[k % CLASS_COLORS.length];
+function classColor(k) { // beyond ten classes the same hues come darker, then lighter
+  const [towards, part] = [[0, 0], [0, 0.4], [255, 0.5]][Math.floor(k / CLASS_COLORS.length) % 3];
+  const hex = CLASS_COLORS[k % CLASS_COLORS.length];
+  const mixed = [1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * (1 - part) + towards * part));
+  return `rgb(${mixed.join(", ")})`;
+}
 const inkOn = (k) => (["#0072B2", "#D55E00"].includes(color(k)) ? "#ffffff" : "#111111");
 const stateColor = (model, s) => (model.like ? model.like[s] : s);
 const byId = (id) => document.getElementById(id);

@@ -62,7 +62,7 @@ function chain(model, places, radius, outwards) {
       else {
         const [ux, uy] = outwards ? outwards[s] : [0, -1];
         const loop = { cx: x + ux * radius * 1.55, cy: y + uy * radius * 1.55, r: radius * 0.85, "stroke-width": 0.6 + 4 * p };
-        arrows.push(svg("circle", { class: "halo", ...loop, "stroke-width": 2.6 + 4 * p }), svg("circle", { class: "arrow", ...loop }));
+        arrows.push(svg("circle", { class: "halo", ...loop, "stroke-width": 2 + 4 * p }), svg("circle", { class: "arrow", ...loop }));
       }
     });
     const k = stateColor(model, s);
@@ -95,7 +95,7 @@ function arrow([x1, y1], [x2, y2], p, radius) {
   const ux = (tip[0] - neck[0]) / head, uy = (tip[1] - neck[1]) / head, half = 1.6 + 3 * p;
   const curve = `M${from.map((v) => v.toFixed(1))}Q${cx.toFixed(1)},${cy.toFixed(1)} ${neck.map((v) => v.toFixed(1))}`;
   const corners = [tip, [neck[0] - uy * half, neck[1] + ux * half], [neck[0] + uy * half, neck[1] - ux * half]];
-  return [svg("path", { class: "halo", d: curve, "stroke-width": 2.6 + 4.4 * p }), svg("path", { class: "arrow", d: curve, "stroke-width": 0.6 + 4.4 * p }),
+  return [svg("path", { class: "halo", d: curve, "stroke-width": 2 + 4.4 * p }), svg("path", { class: "arrow", d: curve, "stroke-width": 0.6 + 4.4 * p }),
     svg("polygon", { class: "head", points: corners.map((c) => c.map((v) => v.toFixed(1)).join(",")).join(" ") })];
 }
 function wedge(x, y, radius, part) {
@@ -106,7 +106,7 @@ function wedge(x, y, radius, part) {
 }
 
 function picture(width, height, label, ...content) {
-  return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...content);
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, class: DATA.image ? "on-image" : null }, ...content);
 }
 function background() {
   if (!DATA.image) return [];
