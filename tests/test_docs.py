@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import re
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from vhem.cli import app
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "generated" not in p.parts)]
 MODULES = [f"vhem{part}" for part in ("", ".datasets", ".executors", ".files", ".plotting", ".report", ".scale")]
+RECORDS = ["vhem.files.registry", "vhem.files.model_files"]  # classes that only hold something, with documented fields
 
 
 @pytest.mark.filterwarnings("ignore")  # examples leave the seed open, and a fit may say that it is not done
@@ -85,6 +87,17 @@ def test_every_public_name_is_in_the_reference():
     again = {f"{module}.{name}" for module in MODULES[1:] for name in vhem.__all__}  # listed as vhem.name
     assert sorted(public - listed - again - {"vhem.plotting", "vhem.report"}) == []
     assert sorted(name for name in listed if not exists(name)) == []
+
+
+def test_everything_that_does_something_has_an_example():
+    for module in [*MODULES, "vhem.audio", "vhem.metrics"]:
+        content = importlib.import_module(module)
+        for name in getattr(content, "__all__", [n for n in vars(content) if not n.startswith("_")]):
+            thing = getattr(content, name)
+            record = isinstance(thing, type) and (issubclass(thing, (Exception, tuple)) or thing.__module__ in RECORDS)
+            ours = inspect.isroutine(thing) or isinstance(thing, type)
+            if ours and thing.__module__.startswith(module) and not record:
+                assert ">>>" in thing.__doc__, f"{module}.{name} has no example"
 
 
 def test_the_version_is_one():
