@@ -1,12 +1,26 @@
 """Loaders of data sets: where they look, what they say, and what they give."""
 
+import threading
+import zipfile
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
 import numpy as np
 import pytest
+from scipy.io import savemat
 from sklearn.metrics import adjusted_rand_score
 from test_bvh import FILE
 
 from vhem import VHEM
-from vhem.datasets import load_cmu_motion, simulated_study
+from vhem.datasets import (
+    handwriting,
+    load_cal500,
+    load_character_trajectories,
+    load_cmu_motion,
+    load_gtzan_features,
+    simulated_study,
+)
+from vhem.datasets.handwriting import FINGERPRINT, fingerprint
 from vhem.datasets.motion import ALL_TRIALS, PAPER_TRIALS
 
 
@@ -68,3 +82,93 @@ def test_simulated_study():
     best = study.hmms.predict(study.sequences)
     owner = np.array([study.hmms.ids[k] for k in best])
     assert np.mean(owner == np.array(study.sequences.groups)) > 5 / 40
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (load_character_trajectories, r"character_trajectories was not found in .*archive\.ics\.uci\.edu.*VHEM_DATA"),
+        (load_gtzan_features, r"gtzan_mfcc\.npz was not found in .*recordings are not free.*VHEM_DATA"),
+        (load_cal500, r"cal500_intro\.npz was not found in .*Computer Audition Laboratory.*VHEM_DATA"),
+    ],
+)
+def test_every_missing_set_says_what_to_do(nowhere, load, words):
+    with pytest.raises(FileNotFoundError, match=words):
+        load()
+
+
+def letters_as_uci_has_them(path, arrays, labels):
+    """Write sequences the way UCI's file holds them: cells of (3, T) matrices, labels numbered from 1."""
+    key = sorted(set(labels))
+    cells = np.empty(len(arrays), dtype=object)
+    cells[:] = [np.array(a).T for a in arrays]
+    numbers = np.array([key.index(label) + 1 for label in labels], dtype=float)
+    names = np.empty(len(key), dtype=object)
+    names[:] = key
+    savemat(path, {"mixout": cells, "consts": {"key": names, "charlabels": numbers}})
+
+
+def test_letters_from_the_original_file(nowhere):
+    rng = np.random.default_rng(0)
+    arrays = [np.vstack([np.zeros((2, 3)), rng.normal(size=(n, 3)), np.zeros((1, 3))]) for n in (5, 6, 7)]
+    folder = nowhere / "character_trajectories"
+    folder.mkdir()
+    with pytest.raises(FileNotFoundError, match=r"neither .*npz nor mixoutALL_shifted\.mat"):
+        load_character_trajectories()
+    letters_as_uci_has_them(folder / "mixoutALL_shifted.mat", arrays, ["b", "a", "b"])
+    data = load_character_trajectories()
+    assert data.labels.tolist() == ["b", "a", "b"]
+    assert data.sequences.lengths.tolist() == [5, 6, 7]
+    np.testing.assert_array_equal(data.sequences[1], arrays[1][2:-1])
+    assert load_character_trajectories(trim=False).sequences.lengths.tolist() == [8, 9, 10]
+    again = [arrays[2], arrays[0], arrays[1] + 1e-12]
+    assert fingerprint(arrays, data.labels) == fingerprint(again, np.array(["b", "b", "a"]))
+    assert fingerprint(arrays, data.labels) != fingerprint(arrays, np.array(["b", "b", "a"]))
+
+
+def test_downloads_are_checked_against_the_complete_set(nowhere, monkeypatch):
+    pytest.importorskip("pooch", reason="downloads need pooch")
+    arrays = [np.random.default_rng(0).normal(size=(5, 3)) for _ in range(3)]
+    letters_as_uci_has_them(nowhere / "mixoutALL_shifted.mat", arrays, ["b", "a", "b"])
+    with zipfile.ZipFile(nowhere / "archive.zip", "w") as archive:
+        archive.write(nowhere / "mixoutALL_shifted.mat", "inside/mixoutALL_shifted.mat")
+    quiet = type("Quiet", (SimpleHTTPRequestHandler,), {"log_message": lambda *_: None})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(quiet, directory=str(nowhere)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        monkeypatch.setattr(handwriting, "URL", f"http://127.0.0.1:{server.server_port}/archive.zip")
+        with pytest.raises(ValueError, match="is not the data set that is known here, and was deleted"):
+            load_character_trajectories(download=True)
+        cached = nowhere / "cache" / "vhem" / "character_trajectories" / "mixoutALL_shifted.mat"
+        assert not cached.exists()
+        cached.parent.rmdir()
+        monkeypatch.setattr(handwriting, "FINGERPRINT", fingerprint(arrays, np.array(["b", "a", "b"])))
+        assert len(load_character_trajectories(download=True).sequences) == 3
+        assert cached.exists()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_letters_as_prepared():
+    try:
+        data = load_character_trajectories()
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+    assert len(data.sequences) == 2858
+    assert len(set(data.labels.tolist())) == 20
+    assert (data.sequences.lengths.min(), data.sequences.lengths.max()) == (60, 182)
+    whole = load_character_trajectories(trim=False)
+    assert fingerprint(list(whole.sequences), whole.labels) == FINGERPRINT
+
+
+def test_music_as_prepared():
+    try:
+        gtzan, cal500 = load_gtzan_features(), load_cal500()
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+    assert (len(gtzan.songs), gtzan.tags.shape, gtzan.songs.n_dims) == (1000, (1000, 17), 39)
+    assert (gtzan.split == "test").sum() == 290
+    assert (len(cal500.songs), cal500.tags.shape) == (499, (499, 149))
+    assert cal500.often_used(30).tags.sum(axis=0).min() >= 30
+    assert cal500.soft_tags.min() >= 0

@@ -7,9 +7,16 @@ import pytest
 from typer.testing import CliRunner
 
 from vhem.cli import app
-from vhem.datasets import load_cmu_motion
-from vhem.experiments import motion
-from vhem.metrics import best_attainable_rand, purity
+from vhem.datasets import (
+    MusicData,
+    load_cal500,
+    load_character_trajectories,
+    load_cmu_motion,
+    load_gtzan_features,
+)
+from vhem.experiments import handwriting, motion, music
+from vhem.experiments.results import remembered
+from vhem.sequences import Sequences
 
 
 def test_motion_study_in_small(tmp_path):
@@ -51,6 +58,93 @@ def test_principal_components_keep_the_variance_asked_for():
     assert np.mean([r[:, 0].var() for r in reduced]) == pytest.approx(1.0, rel=0.1)
 
 
+def skip_without(load):
+    try:
+        load()
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+
+
+def test_handwriting_study_in_small(tmp_path):
+    skip_without(load_character_trajectories)
+    small = handwriting.Settings(
+        taus=(5,), n_init=2, letters=4, tuned_sizes=((6, 1), (8, 1)), tuned_sizes_with_place=((6, 1),)
+    )
+    paths = handwriting.run(tmp_path, 1, progress=lambda _: None, settings=small)
+    assert [path.name for path in paths] == ["handwriting.md", "handwriting.json"]
+    results = json.loads(paths[1].read_text())["results"]
+    trimmed, tuned = results["trimmed"][0], results["tuned"][0]
+    assert trimmed["VHEM full 5"]["accuracy"] > 0.8
+    assert tuned["VHEM, velocities"]["accuracy"] > trimmed["VHEM diag 5"]["accuracy"] - 0.02
+    assert tuned["VHEM, velocities and place"]["accuracy"] > 0.95
+    assert tuple(tuned["chosen, velocities"]) in small.tuned_sizes
+    assert "| diag | 5 | VHEM-H3M |" in paths[0].read_text()
+    (tmp_path / "handwriting.json").unlink()
+    again = handwriting.run(tmp_path, 1, progress=lambda _: None, settings=small)  # from what was kept, times and all
+    assert json.loads(again[1].read_text())["results"] == results
+
+
+SMALL_MUSIC = music.Settings(
+    songs=90, least_songs=4, n_folds=2, n_components=2, song_components=1, n_states=2, hop=125, n_init=1, gaussians=4,
+    song_gaussians=2,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "load"), [("gtzan", load_gtzan_features), ("cal500_intro", load_cal500)])
+def test_music_study_in_small(source, load, tmp_path):
+    skip_without(load)
+    least = 4 if source == "gtzan" else 40
+    systems = ("VHEM-H3M", "EM-H3M", "HEM-GMM", music.LOGISTIC, music.CHANCE)
+    paths = music.run(
+        tmp_path, source, 1, systems, progress=lambda _: None, own_process=False,
+        settings=SMALL_MUSIC._replace(least_songs=least),
+    )  # fmt: skip
+    results = json.loads(paths[1].read_text())["results"]
+    n_folds = 1 if source == "gtzan" else 2
+    auc = {name: np.mean([fold["auc"] for fold in runs[0]["scores"]]) for name, runs in results.items()}
+    assert all(len(runs[0]["scores"]) == n_folds for runs in results.values())
+    assert auc["chance"] == pytest.approx(0.5, abs=0.12)
+    if source == "gtzan":
+        assert min(auc["VHEM-H3M"], auc["EM-H3M"], auc["HEM-GMM"]) > auc["chance"]
+    assert results["VHEM-H3M"][0]["tags"] > 0
+    assert "*paper's HEM-DTM*" in paths[0].read_text()
+
+
+def test_folds_keep_what_they_must_apart():
+    rng = np.random.default_rng(0)
+    songs = Sequences([rng.normal(size=(5, 2)) for _ in range(23)])
+    data = MusicData(songs, rng.random((23, 3)) < 0.5, ["a", "b", "c"])
+    parts = music.folds(data, 5)
+    assert sorted(np.concatenate([fold.test for fold in parts])) == list(range(23))
+    assert all(not set(fold.train) & set(fold.test) for fold in parts)
+    split = np.array(["train", "valid", "test", "none"] * 5 + ["test"] * 3)
+    (only,) = music.folds(data._replace(split=split), 5)
+    assert set(split[only.train]) == {"train", "valid"}
+    assert set(split[only.test]) == {"test"}
+
+
+def test_parts_of_a_study_are_kept_with_their_settings(tmp_path):
+    made = []
+
+    def part():
+        made.append(1)
+        return {"n": (len(made), 2.5)}
+
+    for settings, expected in (({"k": (1, 2)}, 1), ({"k": (1, 2)}, 1), ({"k": (1, 3)}, 2)):
+        assert remembered(tmp_path, "part", settings, part) == {"n": [expected, 2.5]}
+
+
+@pytest.mark.parametrize("name", ["handwriting", "music"])
+def test_the_other_studies_say_what_is_missing_too(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("VHEM_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["experiment", name, "-o", str(tmp_path / "out")])
+    assert done.exit_code == 1
+    assert "was not found in" in done.output
+    assert "Traceback" not in done.output
+
+
 def test_the_command_says_what_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("VHEM_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -67,15 +161,3 @@ def test_the_command_explains_itself(arguments):
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0
     assert len(done.output) > 50
-
-
-def test_purity_by_hand():
-    assert purity(["a", "a", "b", "c"], [0, 0, 1, 1]) == 0.75
-    assert purity([0, 0, 1], [5, 5, 7]) == 1.0
-
-
-def test_attainable_rand_by_hand():
-    balanced = np.repeat(np.arange(8), 7)
-    assert best_attainable_rand(balanced, 8) == 1.0
-    assert best_attainable_rand(balanced, 4) == pytest.approx(0.873, abs=5e-4)
-    assert best_attainable_rand(balanced, 2) == pytest.approx(0.618, abs=5e-4)

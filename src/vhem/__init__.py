@@ -16,8 +16,10 @@ from vhem.learning.transformer import HMMTransformer
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
+from vhem.scale import Part, PartError, PartitionedH3M, read_parts, split_sequences
 from vhem.sequences import Sequences, read_sequences
 from vhem.show_versions import show_versions
+from vhem.supervised import H3MClassifier, H3MTagger
 
 __version__ = "0.1.0"
 
@@ -28,6 +30,8 @@ __all__ = [
     "VHEM",
     "DynamicTextureMixture",
     "FitReport",
+    "H3MClassifier",
+    "H3MTagger",
     "HEMDynamicTextures",
     "HEMGaussianMixture",
     "HMMTransformer",
@@ -37,6 +41,9 @@ __all__ = [
     "MixtureOfLDS",
     "ModelFileError",
     "PPKClustering",
+    "Part",
+    "PartError",
+    "PartitionedH3M",
     "SampledHEM",
     "Sequences",
     "aggregated_wasserstein",
@@ -49,8 +56,10 @@ __all__ = [
     "load",
     "plotting",
     "ppk",
+    "read_parts",
     "read_sequences",
     "report",
     "show_versions",
+    "split_sequences",
     "write_labels",
 ]

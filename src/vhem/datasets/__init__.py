@@ -2,15 +2,22 @@
 
 from vhem.datasets.eye_movements import EyeMovements, load_eye_movements
 from vhem.datasets.face import simulated_face
+from vhem.datasets.handwriting import HandwritingData, load_character_trajectories
 from vhem.datasets.motion import MotionData, load_cmu_motion
+from vhem.datasets.music import MusicData, load_cal500, load_gtzan_features
 from vhem.datasets.simulated import SimulatedStudy, simulated_study
 
 __all__ = [
     "EyeMovements",
+    "HandwritingData",
     "MotionData",
+    "MusicData",
     "SimulatedStudy",
+    "load_cal500",
+    "load_character_trajectories",
     "load_cmu_motion",
     "load_eye_movements",
+    "load_gtzan_features",
     "simulated_face",
     "simulated_study",
 ]

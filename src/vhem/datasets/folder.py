@@ -1,16 +1,23 @@
-"""Where data sets are looked for. The network is never touched unasked."""
+"""Where data sets are looked for, and how they are fetched. The network is never touched unasked."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+import zipfile
 from pathlib import Path
+
+
+def cache_folder() -> Path:
+    """Return the folder that downloads go to."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vhem"
 
 
 def candidate_folders() -> list[Path]:
     """Return the folders that data sets are looked for in, in this order."""
     chosen = os.environ.get("VHEM_DATA")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vhem"
-    return [*([Path(chosen)] if chosen else []), Path("../shared/data"), cache]
+    return [*([Path(chosen)] if chosen else []), Path("../shared/data"), cache_folder()]
 
 
 def find_data(name: str, how_to_get: str) -> Path:
@@ -31,3 +38,21 @@ def find_data(name: str, how_to_get: str) -> Path:
     raise FileNotFoundError(
         f"{name} was not found in {places}. {how_to_get} Set VHEM_DATA to the folder that holds it."
     )
+
+
+def fetch(url: str, member: str, folder: Path) -> Path:
+    """Download a zip archive and put the member of this name, wherever it lies in it, into `folder`."""
+    try:
+        import pooch  # noqa: PLC0415  (an optional library)
+    except ImportError:
+        raise ImportError(f"downloading needs pooch: pip install pooch, or get {url} by hand.") from None
+    with tempfile.TemporaryDirectory() as temporary:
+        archive = pooch.retrieve(url, known_hash=None, path=temporary)
+        with zipfile.ZipFile(archive) as contents:
+            found = [name for name in contents.namelist() if Path(name).name == member]
+            if not found:
+                raise ValueError(f"{url} has no {member}; it holds {', '.join(contents.namelist()[:5])}.")
+            folder.mkdir(parents=True, exist_ok=True)
+            with contents.open(found[0]) as source, (folder / member).open("wb") as target:
+                shutil.copyfileobj(source, target)
+    return folder / member

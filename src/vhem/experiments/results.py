@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import platform
+import re
+import time
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from vhem.kernels.engine import engine
 
@@ -35,3 +41,52 @@ def write(folder: Path, name: str, text: str, numbers: dict[str, Any]) -> list[P
     paths[0].write_text(text, encoding="utf-8")
     paths[1].write_text(json.dumps(numbers, indent=1), encoding="utf-8")
     return paths
+
+
+def remembered(folder: Path, name: str, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:
+    """Return a part of a study from `folder`/parts if it is there, made with these settings; else make and keep it.
+
+    So a long study that was interrupted goes on where it stopped.
+    """
+    path = folder / "parts" / f"{name}.json"
+    asked = json.loads(json.dumps(settings))
+    if path.exists():
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["settings"] == asked:
+            return kept["result"]
+    result = compute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"settings": asked, "result": result}), encoding="utf-8")
+    return json.loads(json.dumps(result))
+
+
+def mean_and_spread(values: list[float], digits: int = 3) -> str:
+    """Return the mean and standard deviation of some values as text."""
+    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
+
+
+class Meter:
+    """CPU time and memory that the process takes from here on."""
+
+    def __init__(self) -> None:
+        self._begin, self._before = time.process_time(), _kilobytes("VmRSS")
+        with contextlib.suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts anew
+
+    @property
+    def seconds(self) -> float:
+        """CPU seconds, of all threads together: other work on the machine does not disturb them."""
+        return time.process_time() - self._begin
+
+    @property
+    def megabytes(self) -> float:
+        """What the process grew by at its peak; 0 where the system does not tell."""
+        return (_kilobytes("VmHWM") - self._before) / 1024
+
+
+def _kilobytes(name: str) -> int:
+    try:
+        found = re.search(name + r":\s+(\d+)", Path("/proc/self/status").read_text())
+    except OSError:
+        return 0
+    return int(found[1]) if found else 0

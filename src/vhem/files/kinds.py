@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from vhem.files.registry import Ids, Kind, State, register, register_estimator, register_record
+from vhem.files.registry import Ids, Kind, State, kind_named, register, register_estimator, register_record
 from vhem.kernels.lds import Systems
 from vhem.kernels.parameters import Parameters
 from vhem.learning import em_h3m, vhem
@@ -21,6 +22,7 @@ from vhem.learning.transformer import HMMTransformer
 from vhem.learning.tree import Tree
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
 from vhem.sequences import Sequences
+from vhem.supervised import H3MClassifier, H3MTagger, Songs
 
 
 def _attributes(*names: str) -> Any:
@@ -108,6 +110,7 @@ register(
 )
 register(Kind("Sequences", Sequences, _pack_sequences, _unpack_sequences))
 register(Kind("Tree", Tree, _attributes("layers", "parents", "tau"), _unpack_tree))
+register(Kind("Songs", Songs, _attributes("sequences", "models", "made_by"), lambda state: Songs(**state)))
 register_record(vhem.Restart, "VHEM.Restart")
 register_record(em_h3m.Restart, "MixtureOfHMMs.Restart")
 register_record(FitReport)
@@ -121,5 +124,31 @@ for _estimator in (
     DynamicTextureMixture,
     HEMDynamicTextures,
     HMMTransformer,
+    H3MTagger,
 ):
     register_estimator(_estimator)
+
+
+def _register_classifier() -> None:
+    """Register H3MClassifier, whose classes may be text, which arrays in files cannot hold: they are kept as names."""
+    register_estimator(H3MClassifier)
+    kind = kind_named("H3MClassifier")
+    assert kind is not None
+    pack, unpack = kind.pack, kind.unpack
+
+    def pack_classes(classifier: H3MClassifier) -> State:
+        state = pack(classifier)
+        if "classes_" in state["fitted"]:
+            state["fitted"]["classes_"] = Ids(classifier.classes_.tolist())
+        return state
+
+    def unpack_classes(state: State) -> H3MClassifier:
+        if "classes_" in state["fitted"]:
+            state["fitted"]["classes_"] = np.asarray(list(state["fitted"]["classes_"]))
+        made: H3MClassifier = unpack(state)
+        return made
+
+    register(replace(kind, pack=pack_classes, unpack=unpack_classes))
+
+
+_register_classifier()

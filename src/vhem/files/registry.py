@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,8 +85,8 @@ def register_record(cls: Any, name: str | None = None) -> None:
 def register_estimator(cls: Any, name: str | None = None) -> None:
     """Register an estimator: the parameters of its constructor, and what it has learned.
 
-    A source of randomness and a callback are not kept: `random_state` and `callback` become None in the file, unless
-    the former is an integer.
+    A source of randomness, a callback and a cluster are not kept: `random_state`, `callback` and `executor` become None
+    in the file, unless they are a number or a name.
     """
 
     def pack(estimator: Any) -> State:
@@ -105,8 +106,10 @@ def register_estimator(cls: Any, name: str | None = None) -> None:
 
 
 def _plain(name: str, value: Any) -> Any:
-    left_out = callable(value) or isinstance(value, (np.random.Generator, np.random.RandomState))
-    return None if name in ("random_state", "callback") and left_out else value
+    if isinstance(value, Path):
+        return str(value)
+    alive = name in ("random_state", "callback", "executor") and not isinstance(value, (int, np.integer, str))
+    return None if alive else value
 
 
 def _is_fitted_attribute(cls: type, name: str) -> bool:

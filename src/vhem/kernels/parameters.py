@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -69,6 +71,31 @@ class Statistics(NamedTuple):
             0,
             0,
         )
+
+    @staticmethod
+    def total(parts: Iterable[Statistics]) -> Statistics:
+        """Return the sums over several sets of base models, added up in the order given."""
+        first, *rest = parts
+        if not rest:
+            return first
+        every = [first, *rest]
+        rows = [part.responsibilities for part in every if part.responsibilities is not None]
+        return Statistics(
+            sum(part.bound for part in every),
+            _sum(part.mass for part in every),
+            _sum(part.start for part in every),
+            _sum(part.trans for part in every),
+            _sum(part.occupancy for part in every),
+            _sum(part.first for part in every),
+            _sum(part.second for part in every),
+            np.concatenate(rows) if rows else None,
+            sum(part.n_evaluated for part in every),
+            sum(part.n_forward for part in every),
+        )
+
+
+def _sum(arrays: Iterable[FloatArray]) -> FloatArray:
+    return reduce(np.add, arrays)
 
 
 class Expectations(NamedTuple):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem.kernels.baum_welch import Pairs, Prior, Update, expectations, floored, log_likelihoods, log_prior, m_step
 from vhem.kernels.engine import n_threads
-from vhem.kernels.parameters import FloatArray, IntArray, Parameters
+from vhem.kernels.parameters import Expectations, FloatArray, IntArray, Parameters
 from vhem.learning.batch import Batch, Scale
 from vhem.learning.batch_em import ROUNDING
 from vhem.learning.baum_welch import (
@@ -63,6 +65,19 @@ class Restart(NamedTuple):
     converged: bool  #: whether the objective had settled
 
 
+_seconds: ContextVar[Callable[[], float]] = ContextVar("seconds", default=time.perf_counter)
+
+
+@contextmanager
+def time_measured_by(clock: Callable[[], float]) -> Iterator[None]:
+    """Let `time_limit` count the seconds of another clock, such as `time.process_time`, in what runs inside."""
+    token = _seconds.set(clock)
+    try:
+        yield
+    finally:
+        _seconds.reset(token)
+
+
 class Clock(NamedTuple):
     """How much time is left."""
 
@@ -71,12 +86,12 @@ class Clock(NamedTuple):
     @staticmethod
     def start(limit: float | None) -> Clock:
         """Begin now; without a limit there is always time."""
-        return Clock(np.inf if limit is None else time.perf_counter() + limit)
+        return Clock(np.inf if limit is None else _seconds.get()() + limit)
 
     @property
     def is_over(self) -> bool:
         """Whether the time is up."""
-        return time.perf_counter() >= self.end
+        return _seconds.get()() >= self.end
 
 
 def e_step(
@@ -92,18 +107,25 @@ def e_step(
     return top + np.log(total), shares / total
 
 
-def update(
-    batch: Batch, z: FloatArray, parameters: Parameters, pairs: Pairs, prior: Prior, threads: int
-) -> tuple[Update, FloatArray]:
-    """Return the M-step's HMMs and weights: every statistic of sequence n counts z_nk in cluster k."""
+def sums_for_update(
+    batch: Batch, z: FloatArray, parameters: Parameters, pairs: Pairs, threads: int, anchors: FloatArray | None = None
+) -> tuple[Expectations, FloatArray]:
+    """Return the sums for the M-step, in which every statistic of sequence n counts z_nk in cluster k, and Σ_n z_nk."""
     w = z * batch.weights[pairs.sequence[: z.shape[1]]]
     mass = w.sum(axis=1)
     shows = np.flatnonzero(w * z.shape[1] > _NEGLIGIBLE * mass[:, None])
-    data = (batch.X, batch.offsets, pairs.take(shows), w.ravel()[shows], threads)
-    made = m_step(expectations(parameters, *data), parameters, prior)
+    return expectations(parameters, batch.X, batch.offsets, pairs.take(shows), w.ravel()[shows], threads, anchors), mass
+
+
+def update(
+    batch: Batch, z: FloatArray, parameters: Parameters, pairs: Pairs, prior: Prior, threads: int
+) -> tuple[Update, FloatArray]:
+    """Return the M-step's HMMs and weights."""
+    sums, mass = sums_for_update(batch, z, parameters, pairs, threads)
+    made = m_step(sums, parameters, prior)
     if made.far:  # the variances lost digits: count again, about the new means
         anchors = made.parameters.means
-        made = m_step(expectations(parameters, *data, anchors), parameters, prior, anchors)
+        made = m_step(sums_for_update(batch, z, parameters, pairs, threads, anchors)[0], parameters, prior, anchors)
     return made, mass / mass.sum()
 
 

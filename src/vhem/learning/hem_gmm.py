@@ -7,9 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
-from vhem.kernels.vhem import BaseModels, Shortcuts, e_step
+from vhem.kernels.vhem import BaseModels, Shortcuts
 from vhem.learning.checks import check_in_range
 from vhem.learning.iteration import Settings, run
+from vhem.learning.shards import Shards
 
 _NO_WEIGHT = 1e-12  # of the heaviest: what is lighter changes nothing
 
@@ -32,8 +33,9 @@ def reduce_gaussians(
     base = BaseModels(parameters, np.ones((len(counts), 1)), counts, counts, tau=1)
     chosen = _seed(parameters.means[:, 0, 0], counts, min(n_components, len(counts)), rng)
     weights = np.full(len(chosen), 1 / len(chosen))
-    result = run(base, parameters.take(chosen), weights, Settings(max_iter, tol=1e-4))
-    z = e_step(base, result.parameters, result.weights, Shortcuts(), want_responsibilities=True).responsibilities
+    shards = Shards.of(base)
+    result = run(shards, parameters.take(chosen), weights, Settings(max_iter, tol=1e-4))
+    z = shards.e_step(result.parameters, result.weights, Shortcuts(), want_responsibilities=True).responsibilities
     assert z is not None
     labels = np.zeros(len(kept), dtype=np.int64)
     labels[kept] = z.argmax(1)

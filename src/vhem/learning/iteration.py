@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem.kernels.parameters import FloatArray, Parameters
-from vhem.kernels.vhem import BaseModels, Shortcuts, Update, e_step, m_step
+from vhem.kernels.vhem import Shortcuts, Update, m_step
 from vhem.learning.checks import check_in_range
+from vhem.learning.shards import Shards
 
 _ROUNDING = 1e-9  # a fall of the bound, relative to its size, that arithmetic can explain
 _FAR_SHIFT = 1e6  # squared standard deviations: moments about an anchor this far off have lost six digits
@@ -44,20 +45,19 @@ Report = Callable[[int, float, bool], None]
 
 
 def run(
-    base: BaseModels, start: Parameters, weights: FloatArray, settings: Settings, report: Report = lambda *_: None
+    base: Shards, start: Parameters, weights: FloatArray, settings: Settings, report: Report = lambda *_: None
 ) -> Run:
     """Iterate from `start`; `report` is told iteration, bound and whether it has converged."""
-    virtual_frames = float(base.counts.sum()) * base.tau
     parameters, bounds, n_falls, converged, dropped = start, [], 0, False, False
     update = Update(start, weights, 0, 0.0)
     for iteration in range(settings.max_iter + 1):
-        statistics = e_step(base, parameters, weights, settings.shortcuts, settings.n_threads)
+        statistics = base.e_step(parameters, weights, settings.shortcuts, settings.n_threads)
         check_in_range("the lower bound", statistics.bound)
         bounds.append(statistics.bound)
         if iteration and not dropped:
             n_falls += _fell(bounds, settings.reg_covar)
         if iteration:
-            converged = abs(bounds[-1] - bounds[-2]) < settings.tol * virtual_frames
+            converged = abs(bounds[-1] - bounds[-2]) < settings.tol * base.virtual_frames
         report(iteration, bounds[-1], converged)
         if converged or iteration == settings.max_iter:
             break
@@ -71,10 +71,10 @@ def run(
 
 
 def _update_about_new_means(
-    base: BaseModels, parameters: Parameters, weights: FloatArray, anchors: FloatArray, settings: Settings
+    base: Shards, parameters: Parameters, weights: FloatArray, anchors: FloatArray, settings: Settings
 ) -> Update:
     """Repeat an M-step whose start lay so far off that its covariances lost digits."""
-    statistics = e_step(base, parameters, weights, settings.shortcuts, settings.n_threads, anchors=anchors)
+    statistics = base.e_step(parameters, weights, settings.shortcuts, settings.n_threads, anchors=anchors)
     return m_step(statistics, parameters, anchors, settings.reg_covar)
 
 

@@ -30,7 +30,7 @@ def at_random(batch: Batch, K: int, n_states: int, options: Options, rng: np.ran
 def by_statistics(batch: Batch, K: int, n_states: int, options: Options, rng: np.random.Generator) -> IntArray:
     """k-means on each sequence's means, deviations and average steps, per dimension."""
     del n_states, options
-    Z = _statistics(batch)
+    Z = sequence_statistics(batch)
     offsets = np.array([0, len(Z)])
     best, least = np.zeros(len(Z), dtype=np.int64), np.inf
     for _ in range(_TRIES):
@@ -89,7 +89,7 @@ def fit_parts(
     return fit_batch(parts, Scale.of(parts), n_states, brief, rng).parameters
 
 
-def _statistics(batch: Batch) -> FloatArray:
+def sequence_statistics(batch: Batch) -> FloatArray:
     """Return the statistics of every sequence in units of their spread; what is unknown is average."""
     whole = batch._replace(groups=np.arange(len(batch.groups)), ids=list(range(len(batch.groups))))
     scale = Scale.of(whole)

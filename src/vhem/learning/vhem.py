@@ -14,14 +14,16 @@ from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from vhem.executors.local import as_executor
 from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
-from vhem.kernels.vhem import BaseModels, Shortcuts, e_step, expected_visits
+from vhem.kernels.vhem import BaseModels, Shortcuts, expected_visits
 from vhem.learning.checks import check_choice, check_flag, check_h3m, check_integer, check_real
 from vhem.learning.expectation import check_dimensions, expected_log_likelihood, match_covariances
 from vhem.learning.initialisation import STARTS, Shape
 from vhem.learning.iteration import Run, Settings, run
 from vhem.learning.progress import Progress, check_callback
+from vhem.learning.shards import Shards
 from vhem.models import H3M, HMM
 from vhem.randomness import generator
 from vhem.saveable import Saveable
@@ -99,6 +101,9 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         Seed of the starts. One seed gives one answer, whatever `n_jobs`.
     n_jobs : int, optional
         Threads, shared between restarts and the work of one restart. None or -1 uses every core.
+    executor : {"serial", "threads"}, dask.distributed.Client or Executor, optional
+        Where E-steps run. With many thousands of inputs they are cut into shards, which are sent once to where the
+        work is done and stay there; only sums travel. The answer does not depend on it.
 
     Attributes
     ----------
@@ -175,6 +180,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         verbose: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        executor: Any = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -193,6 +199,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.executor = executor
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`.
@@ -218,13 +225,14 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         used = np.flatnonzero(h3m.weights > 0)
         base = self._base_models(h3m, used, start)
         names = self._start_names(base, start)
-        runs = self._run_all(base, h3m.weights[used] / h3m.weights[used].sum(), names, start)
+        shards = Shards.of(base, as_executor(self.executor, self.n_jobs))
+        runs = self._run_all(base, shards, h3m.weights[used] / h3m.weights[used].sum(), names, start)
         best = int(np.argmax([r.bounds[-1] for r in runs]))
         if self.verbose:
             print(f"VHEM keeps restart {best + 1} ({names[best]}) with bound {runs[best].bounds[-1]:.6f}")
         self.restarts_ = [Restart(n, np.array(r.bounds), r.converged) for n, r in zip(names, runs, strict=True)]
         self._keep(runs[best], ordered=start is None)
-        self._assign(base, h3m, used)
+        self._assign(shards, h3m, used)
         self._warn(runs[best], len(used))
         return self
 
@@ -297,10 +305,12 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         counts = self._counts(h3m)[used]
         return BaseModels(parameters, expected_visits(parameters, self.tau), counts, self._scales(counts), self.tau)
 
-    def _run_all(self, base: BaseModels, weights: FloatArray, names: list[str], given: H3M | None) -> list[Run]:
+    def _run_all(
+        self, base: BaseModels, shards: Shards, weights: FloatArray, names: list[str], given: H3M | None
+    ) -> list[Run]:
         """Make all restarts, side by side as far as there are threads; each has a seed of its own."""
         threads = n_threads(self.n_jobs)
-        side_by_side = min(threads, len(names))
+        side_by_side = min(threads, len(names)) if self.executor is None else 1
         seeds = generator(self.random_state).spawn(len(names))
         shortcuts = Shortcuts.of(self.shortcuts)
         settings = Settings(self.max_iter, self.tol, self.reg_covar, shortcuts, max(1, threads // side_by_side))
@@ -313,10 +323,10 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
 
             with np.errstate(over="ignore", invalid="ignore"):  # the bound is checked
                 if given is not None:
-                    return run(base, given.parameters, given.weights, settings, report)
+                    return run(shards, given.parameters, given.weights, settings, report)
                 start = STARTS[names[r]](base, weights, self._shape(base), seeds[r], settings.n_threads)
                 uniform = np.full(self.n_clusters, 1 / self.n_clusters)
-                return run(base, start, uniform, settings, report)
+                return run(shards, start, uniform, settings, report)
 
         if side_by_side == 1:
             return [restart(r) for r in range(len(names))]
@@ -357,11 +367,11 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         self.n_unvisited_states_ = best.n_unvisited_states
         self.n_features_in_ = self.centers_.n_dims
 
-    def _assign(self, base: BaseModels, h3m: H3M, used: IntArray) -> None:
+    def _assign(self, shards: Shards, h3m: H3M, used: IntArray) -> None:
         """One more E-step, so that responsibilities, labels and bound are those of the centres as they came out."""
         centers = self.centers_
-        statistics = e_step(
-            base, centers.parameters, centers.weights, Shortcuts.of(self.shortcuts), n_threads(self.n_jobs),
+        statistics = shards.e_step(
+            centers.parameters, centers.weights, Shortcuts.of(self.shortcuts), n_threads(self.n_jobs),
             want_responsibilities=True,
         )  # fmt: skip
         assert statistics.responsibilities is not None

@@ -1,0 +1,152 @@
+"""Work on a Dask cluster, through a client the user connects."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import pickle
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+_AHEAD = 4  # tasks under way for every thread of the cluster
+_LEAST_AHEAD = 16
+_POLL = 5.0  # seconds between looks at whether the cluster is still there
+
+
+class ClusterLostError(RuntimeError):
+    """The Dask cluster went away, or has no workers left."""
+
+
+class DaskExecutor:
+    """Tasks on the workers of a `dask.distributed.Client`.
+
+    What is kept stays on the workers, in their memory. It can be made again: when a worker is lost, the scheduler sends
+    its share to another one, and the result is the same as if nothing had happened. Tasks are named (``vhem-part``,
+    ``vhem-reduce``, ``vhem-e-step``, …), so that the dashboard shows what goes on.
+
+    Parameters
+    ----------
+    client : dask.distributed.Client
+        A connected client. vhem must be installed on the workers and the scheduler, in the same version as here.
+    timeout : float
+        Seconds without an answer of the scheduler, or without any worker, after which the cluster counts as lost and
+        `ClusterLostError` is raised.
+
+    Examples
+    --------
+    >>> from dask.distributed import Client  # doctest: +SKIP
+    >>> client = Client("tcp://scheduler:8786")  # doctest: +SKIP
+    >>> vhem.VHEM(8, executor=client).fit(hmms)  # doctest: +SKIP
+    """
+
+    inner_jobs: int | None = 1
+
+    def __init__(self, client: Any, timeout: float = 60.0) -> None:
+        if not timeout > 0:
+            raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
+        self.client = client
+        self.timeout = timeout
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> DaskExecutor:
+        """Return itself: a clone of an estimator works on the same cluster."""
+        return self
+
+    def keep(self, items: Sequence[Any], name: str) -> list[Any]:
+        """Send the items to the workers; what comes back are futures.
+
+        They are results of tasks whose arguments the scheduler keeps, rather than scattered, because scattered data is
+        gone with its worker.
+        """
+        return list(self._guarded(lambda: [self._hold(item, name) for item in items]))
+
+    def map(self, function: Callable[..., Any], items: Iterable[Any], *arguments: Any, name: str) -> Iterator[Any]:
+        """Yield the results in order, with a few tasks for every thread of the cluster begun ahead."""
+        shared = self._guarded(lambda: self._hold(arguments, f"{name}-arguments"))
+        token = _token()
+
+        def submit(numbered: tuple[int, Any]) -> Any:
+            i, item = numbered
+            return self.client.submit(_apply, function, item, shared, key=f"{name}-{token}-{i}", pure=False)
+
+        window = max(_LEAST_AHEAD, _AHEAD * self._n_threads())
+        todo, running = enumerate(items), list[Any]()
+        while True:
+            fresh = list(itertools.islice(todo, window - len(running)))
+            running += [self._guarded(functools.partial(submit, numbered)) for numbered in fresh]
+            if not running:
+                return
+            n = max(1, len(running) // 2)
+            yield from self._results(running[:n])
+            running = running[n:]
+
+    def _hold(self, item: Any, name: str) -> Any:
+        payload = pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)
+        return self.client.submit(pickle.loads, payload, key=f"{name}-{_token()}", pure=False)
+
+    def _results(self, futures: list[Any]) -> list[Any]:
+        """Wait for results, but not for ever for a cluster that is gone."""
+        from distributed import wait  # noqa: PLC0415  (optional)
+
+        last_seen = time.monotonic()
+        while True:
+            try:
+                self._guarded(lambda: wait(futures, timeout=min(_POLL, self.timeout)))  # type: ignore[no-untyped-call]
+                return list(self._guarded(lambda: self._gathered(futures), of_tasks=True))
+            except TimeoutError:
+                if any(future.status == "error" for future in futures):
+                    raise
+                if self._n_threads():
+                    last_seen = time.monotonic()
+                elif time.monotonic() - last_seen > self.timeout:
+                    raise ClusterLostError(
+                        f"the Dask cluster at {self._address} has had no worker for {self.timeout:g} s. Start workers "
+                        "and run again; with a checkpoint, work goes on where it stopped."
+                    ) from None
+
+    def _gathered(self, futures: list[Any]) -> Any:
+        return self.client.sync(lambda: self.client.gather(futures, asynchronous=True), callback_timeout=self.timeout)
+
+    def _n_threads(self) -> int:
+        """Return the number of threads of all workers, or say that the scheduler does not answer."""
+
+        def ask() -> Any:
+            try:
+                return self.client.sync(self.client.scheduler.ncores, callback_timeout=self.timeout)
+            except TimeoutError as error:
+                raise ConnectionError(f"no answer within {self.timeout:g} s") from error
+
+        return sum(self._guarded(ask).values())
+
+    def _guarded(self, work: Callable[[], Any], of_tasks: bool = False) -> Any:
+        """Do something that needs the cluster, and say so plainly if it is gone; errors of tasks are passed on."""
+        from distributed.comm.core import CommClosedError  # noqa: PLC0415  (optional)
+
+        gone = (CancelledError, CommClosedError) if of_tasks else (CancelledError, OSError)
+        try:
+            if self.client.status != "running":
+                raise CommClosedError(f"the client is {self.client.status}")
+            return work()
+        except gone as error:
+            if isinstance(error, TimeoutError):
+                raise
+            raise ClusterLostError(
+                f"the Dask scheduler at {self._address} went away ({error}). Connect a client to a running cluster and "
+                "run again; with a checkpoint, work goes on where it stopped."
+            ) from error
+
+    @property
+    def _address(self) -> str:
+        scheduler = getattr(self.client, "scheduler", None)
+        return str(getattr(scheduler, "address", "an unknown address"))
+
+
+def _apply(function: Callable[..., Any], item: Any, arguments: tuple[Any, ...]) -> Any:
+    return function(item, *arguments)
+
+
+def _token() -> str:
+    """Return a name used only once; the digit in front ends the part of the key that the dashboard groups by."""
+    return f"0{uuid.uuid4().hex}"

@@ -1,0 +1,412 @@
+"""PartitionedH3M: a mixture of HMMs learned from more sequences than memory holds, part by part."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from vhem.executors.local import Executor, as_executor
+from vhem.files import register_estimator
+from vhem.kernels.engine import n_threads
+from vhem.kernels.parameters import FloatArray, IntArray
+from vhem.kernels.vhem import Shortcuts
+from vhem.learning.baum_welch import Options
+from vhem.learning.checks import check_choice, check_flag, check_integer, check_real
+from vhem.learning.iteration import Settings
+from vhem.models import H3M
+from vhem.randomness import generator
+from vhem.saveable import Saveable
+from vhem.scale.finish import em_pass, final_mixture
+from vhem.scale.parts import Part, PartError, as_parts
+from vhem.scale.progress import PartProgress, Watch
+from vhem.scale.state import State
+from vhem.scale.summary import Plan
+from vhem.scale.tasks import EMCounts, Failure, PartLabels, count_part, label_part, learn_part
+from vhem.sequences import SequencesLike
+
+_SAVE_EVERY = 10.0  # seconds between checkpoints
+
+
+class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[misc]
+    """Learn a mixture of HMMs from data of any size, part by part.
+
+    Every part is summarised on its own by a few HMMs. Summaries are merged by VHEM, in a tree, and at last into
+    `n_components` HMMs; these are refined by EM on a random sample of all sequences. Only one part per worker is in
+    memory at a time, and beside it a few thousand HMMs and the sample, however large the data.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of HMMs.
+    n_states, n_mix : int
+        States of each HMM, Gaussians a state.
+    covariance_type : {"diag", "full"}
+        Form of the covariances.
+    topology : {"ergodic", "left-right", "left-right-skip"}
+        Which transitions are possible; see `fit_hmms`.
+    local : {"mixture", "hmms"}
+        How a part is summarised: by a mixture of `n_intermediate` HMMs learned by EM, started from VHEM on HMMs of some
+        of its sequences; or by VHEM on one HMM for every sequence.
+    n_intermediate : int, optional
+        HMMs that stand for a part, and for merged parts. None: twice `n_components`, at least 16.
+    fan_in : int
+        Summaries that are merged into one.
+    tau : int
+        Length of the sequences that VHEM imagines: about that of yours; see `VHEM`.
+    n_virtual : float
+        How sure VHEM is of an HMM: one that stands for f frames counts as n_virtual · f / tau imagined sequences. At 1
+        it is as sure as EM on the frames themselves would be.
+    n_sample : int
+        Sequences of the random sample, kept in memory. It decides which restart of the last merge is best, and EM on it
+        refines the result. 0: no sample; VHEM's result as it is.
+    n_passes : int
+        Iterations of EM over all data at the end. Each reads all parts again.
+    n_init : int
+        Restarts of VHEM in the last merge.
+    max_iter : int
+        Largest number of iterations of VHEM in a merge, and of EM on the sample.
+    tol : float
+        VHEM and EM end when an iteration gains less than this many nats per frame.
+    reg_covar : float
+        Variance floor as a share of the data's variance, as in `fit_hmms`.
+    missing : {"marginalise", "refuse"}
+        What to do about missing values (NaN): integrate them out, or take the part for broken.
+    on_error : {"raise", "skip"}
+        What to do about a part that cannot be read or used: stop with its name, or leave it out, count it in `skipped_`
+        and warn.
+    checkpoint : path, optional
+        A file that keeps what was learned so far, written every few seconds. A fit that finds it goes on after the last
+        part in it; the result is the same as without the interruption. It is left when the fit is done.
+    executor : {"serial", "threads"}, dask.distributed.Client or Executor, optional
+        Where parts are worked on. The answer does not depend on it.
+    callback : callable, optional
+        Called after every part with a `PartProgress`.
+    verbose : bool
+        Print a line now and then.
+    random_state : int, numpy Generator, RandomState or None
+        Seed. One seed gives one answer, whatever `n_jobs` and `executor`.
+    n_jobs : int, optional
+        Threads in this process. None or -1 uses every core.
+
+    Attributes
+    ----------
+    model_ : H3M
+        The mixture; heaviest HMM first. Its weights are shares of sequences.
+    n_sequences_, n_frames_, n_parts_ : int
+        What was learned from: exact counts. Skipped parts are in none of them.
+    skipped_ : list of (str, str)
+        Name and reason of every part that was skipped.
+    n_floored_, n_reseeded_ : int
+        Gaussians of the parts' HMMs with a variance at its floor, and states that had died and were started again.
+    lower_bounds_ : ndarray
+        Log-likelihood of all data before each of the `n_passes`.
+    state_ : State
+        What `partial_fit` goes on from.
+
+    Notes
+    -----
+    An HMM that stands for c sequences with f frames counts in a merge with these two numbers, whatever it is merged
+    with. They are shared out by responsibilities, so they always add up to the data's. Order and sizes of parts thus
+    change the result through the algorithm only: through what is learned together.
+
+    VHEM compares HMMs by a bound that is loose where states of one HMM overlap; it then prefers blurred centres. EM on
+    the sample takes that back.
+
+    Examples
+    --------
+    >>> import numpy as np, vhem
+    >>> rng = np.random.default_rng(0)
+    >>> def part():  # in truth read from somewhere
+    ...     slow = [np.repeat([0.0, 3.0], 20) + rng.normal(size=40) for _ in range(50)]
+    ...     quick = [np.tile([0.0, 3.0], 20) + rng.normal(size=40) for _ in range(100)]
+    ...     return slow + quick
+    >>> fit = vhem.PartitionedH3M(n_components=2, n_states=2, tau=40, random_state=0)
+    >>> fit.fit(part() for _ in range(5)).model_.weights.round(3)
+    array([0.667, 0.333])
+    >>> fit.n_sequences_
+    750
+    """
+
+    model_: H3M
+    n_sequences_: int
+    n_frames_: int
+    n_parts_: int
+    skipped_: list[tuple[str, str]]
+    n_floored_: int
+    n_reseeded_: int
+    lower_bounds_: FloatArray
+    state_: State
+    n_features_in_: int
+
+    def __init__(
+        self,
+        n_components: int = 8,
+        n_states: int = 3,
+        n_mix: int = 1,
+        covariance_type: str = "diag",
+        topology: str = "ergodic",
+        local: str = "mixture",
+        n_intermediate: int | None = None,
+        fan_in: int = 16,
+        tau: int = 10,
+        n_virtual: float = 1.0,
+        n_sample: int = 5000,
+        n_passes: int = 0,
+        n_init: int = 12,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        reg_covar: float = 1e-3,
+        missing: str = "marginalise",
+        on_error: str = "raise",
+        checkpoint: str | Path | None = None,
+        executor: Any = None,
+        callback: Callable[[PartProgress], None] | None = None,
+        verbose: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_states = n_states
+        self.n_mix = n_mix
+        self.covariance_type = covariance_type
+        self.topology = topology
+        self.local = local
+        self.n_intermediate = n_intermediate
+        self.fan_in = fan_in
+        self.tau = tau
+        self.n_virtual = n_virtual
+        self.n_sample = n_sample
+        self.n_passes = n_passes
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.missing = missing
+        self.on_error = on_error
+        self.checkpoint = checkpoint
+        self.executor = executor
+        self.callback = callback
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Iterable[Any], y: Any = None) -> Self:
+        """Learn the mixture.
+
+        Parameters
+        ----------
+        X : iterable of parts
+            Each part is a `Part` (see `read_parts` and `split_sequences`), or sequences: a list of (T_i, d) arrays, a
+            3-D array or `Sequences`. A generator is read once, as work goes on; `n_passes` needs a list.
+        y : ignored
+            For scikit-learn's sake.
+
+        Returns
+        -------
+        PartitionedH3M
+            This estimator, fitted.
+        """
+        del y
+        plan, executor = self._plan(), as_executor(self.executor, self.n_jobs)
+        if self.n_passes and iter(X) is X:
+            raise ValueError("n_passes needs parts that can be read again: give a list of parts, not a generator.")
+        state = State.fresh(plan, self.n_sample)
+        if self.checkpoint is not None and Path(self.checkpoint).exists():
+            state = State.resumed(self.checkpoint, plan, self.n_sample, any_seed=self.random_state is None)
+            plan = plan._replace(seed=state.seed)
+        watch = Watch(self.callback, self.verbose, _length(X))
+        self._learn(state.rest_of(as_parts(X)), state, plan, executor, watch)
+        self._finish(plan)
+        self.lower_bounds_ = np.empty(0)
+        for number in range(self.n_passes):
+            self._pass(X, plan, executor, watch.at(f"pass {number + 1}"))
+        self._warn()
+        return self
+
+    def partial_fit(self, X: SequencesLike | Part, y: Any = None) -> Self:
+        """Learn from one more part; the mixture then stands for all parts so far.
+
+        Parts given one by one make the same mixture as all of them given to `fit` (with `n_passes=0`).
+
+        Parameters
+        ----------
+        X : sequences or Part
+            The part.
+        y : ignored
+            For scikit-learn's sake.
+
+        Returns
+        -------
+        PartitionedH3M
+            This estimator.
+        """
+        del y
+        plan = self._plan()
+        state = getattr(self, "state_", None)
+        if state is None:
+            state = State.fresh(plan, self.n_sample)
+        plan = plan._replace(seed=state.seed)
+        part = X if isinstance(X, Part) else Part(f"part {state.n_taken}", lambda: X)
+        self._learn(iter([part]), state, plan, as_executor(None), Watch(self.callback, self.verbose, None))
+        self._finish(plan)
+        self.lower_bounds_ = np.empty(0)
+        return self
+
+    def label_parts(self, X: Iterable[Any]) -> Iterator[PartLabels]:
+        """Yield the labels of all sequences, part by part: a second pass over the data.
+
+        Parameters
+        ----------
+        X : iterable of parts
+            As for `fit`.
+
+        Yields
+        ------
+        PartLabels
+            Name of the part, ids of its sequences, label and log-likelihood of each. Parts that cannot be used raise a
+            `PartError`, or are left out, by `on_error`.
+        """
+        check_is_fitted(self)
+        executor = as_executor(self.executor, self.n_jobs)
+        jobs = self.n_jobs if executor.inner_jobs is None else executor.inner_jobs
+        watch = Watch(self.callback, self.verbose, _length(X)).at("labelling")
+        done = executor.map(label_part, as_parts(X), self.model_, self.missing, jobs, name="vhem-label")
+        for result in self._good(done):
+            watch.tell(result.name, len(result.ids), 0)
+            yield result
+
+    def predict(self, X: SequencesLike) -> IntArray:
+        """Return the most probable HMM of each sequence in memory; for parts see `label_parts`."""
+        check_is_fitted(self)
+        return self.model_.predict(X, self.n_jobs)
+
+    def predict_proba(self, X: SequencesLike) -> FloatArray:
+        """Return the probability of each HMM for each sequence in memory, (n, n_components)."""
+        check_is_fitted(self)
+        return self.model_.predict_proba(X, self.n_jobs)
+
+    def score(self, X: SequencesLike, y: Any = None) -> float:
+        """Return the mean log-likelihood of sequences in memory."""
+        del y
+        check_is_fitted(self)
+        return self.model_.score(X, self.n_jobs)
+
+    def _plan(self) -> Plan:
+        """Check the parameters, and put together what tasks need to know."""
+        for name, least in (("n_components", 1), ("n_states", 1), ("fan_in", 2), ("tau", 1), ("n_init", 1)):
+            check_integer(name, getattr(self, name), least)
+        for name in ("n_sample", "n_passes", "max_iter"):
+            check_integer(name, getattr(self, name), 0)
+        if self.n_passes and not self.n_sample:
+            raise ValueError("n_passes needs a sample, which tells the scale of the data: set n_sample above 0.")
+        n_intermediate = max(16, 2 * self.n_components) if self.n_intermediate is None else self.n_intermediate
+        check_integer("n_intermediate", n_intermediate, self.n_components)
+        check_choice("local", self.local, ("mixture", "hmms"))
+        check_choice("missing", self.missing, ("marginalise", "refuse"))
+        check_choice("on_error", self.on_error, ("raise", "skip"))
+        check_flag("verbose", self.verbose)
+        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
+        executor = as_executor(self.executor, self.n_jobs)
+        threads = executor.inner_jobs or n_threads(self.n_jobs)
+        learning = Options(
+            self.n_mix, self.covariance_type, self.topology, "auto", 1, self.max_iter, self.tol, self.reg_covar, 0.1,
+            0.1, 0.1, threads,
+        ).checked()  # fmt: skip
+        merging = Settings(self.max_iter, self.tol, 0.0, Shortcuts(), threads)
+        seed = int(generator(self.random_state).integers(2**63))
+        return Plan(
+            self.local, self.n_states, n_intermediate, self.fan_in, self.tau, float(self.n_virtual), learning, merging,
+            self.n_init, self.missing, seed,
+        )  # fmt: skip
+
+    def _learn(self, parts: Iterator[Part], state: State, plan: Plan, executor: Executor, watch: Watch) -> None:
+        """Take in parts, in order, and keep `state_` up to date; write a checkpoint now and then, and at the end."""
+        self.state_ = state
+        names, first = deque[str](), state.n_taken
+
+        def items() -> Iterator[tuple[int, Part, float]]:
+            for index, part in enumerate(parts, first):
+                names.append(part.name)
+                yield index, part, self.state_.sample.threshold
+
+        saved = time.monotonic()
+        try:
+            for result in executor.map(learn_part, items(), plan, self.n_sample, name="vhem-part"):
+                name = names.popleft()
+                checked = self.state_.checked(name, result)
+                if isinstance(checked, Failure) and self.on_error == "raise":
+                    raise PartError(*checked)
+                self.state_ = self.state_.after(name, checked, plan)
+                watch.tell(name, self.state_.n_sequences, len(self.state_.skipped), self.state_.n_taken)
+                if time.monotonic() - saved > _SAVE_EVERY:
+                    self._save_checkpoint()
+                    saved = time.monotonic()
+        finally:
+            self._save_checkpoint()
+
+    def _save_checkpoint(self) -> None:
+        if self.checkpoint is not None and self.state_.n_taken:
+            self.state_.save(self.checkpoint)
+
+    def _finish(self, plan: Plan) -> None:
+        state = self.state_
+        if not state.n_sequences:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in state.skipped[:3])
+            raise ValueError(f"there is nothing to learn from: {reasons or 'there are no parts'}.")
+        self.model_ = final_mixture(state, plan, self.n_components)
+        self.n_sequences_, self.n_frames_ = state.n_sequences, state.n_frames
+        self.n_floored_, self.n_reseeded_ = state.n_floored, state.n_reseeded
+        self.skipped_ = list(state.skipped)
+        self.n_parts_ = state.n_taken - len(state.skipped)
+        self.n_features_in_ = self.model_.n_dims
+
+    def _pass(self, X: Iterable[Any], plan: Plan, executor: Executor, watch: Watch) -> None:
+        """One iteration of EM over all data."""
+
+        def count(*arguments: Any) -> Iterator[EMCounts]:
+            for counts in self._good(executor.map(count_part, as_parts(X), *arguments, plan, name="vhem-em")):
+                watch.tell("", round(float(counts.mass.sum())), len(self.skipped_))
+                yield counts
+
+        self.model_, log_likelihood = em_pass(self.model_, count, self.state_.sample, plan)
+        self.lower_bounds_ = np.append(self.lower_bounds_, log_likelihood)
+
+    def _good(self, results: Iterable[Any]) -> Iterator[Any]:
+        """Yield what is no failure; failures stop everything, or are left out."""
+        for result in results:
+            if not isinstance(result, Failure):
+                yield result
+            elif self.on_error == "raise":
+                raise PartError(*result)
+
+    def _warn(self) -> None:
+        if self.skipped_:
+            name, reason = self.skipped_[0]
+            warnings.warn(
+                f"{len(self.skipped_)} of {self.state_.n_taken} parts were skipped, {name!r} for one: {reason} All are "
+                "in skipped_.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        if len(self.model_) < self.n_components:
+            warnings.warn(
+                f"the mixture has {len(self.model_)} HMMs instead of n_components={self.n_components}: there are too "
+                "few sequences, or too few kinds of them.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+
+def _length(parts: Any) -> int | None:
+    return len(parts) if hasattr(parts, "__len__") else None
+
+
+register_estimator(PartitionedH3M)

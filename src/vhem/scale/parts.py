@@ -1,0 +1,131 @@
+"""Data in parts: each is read on its own, where it is worked on, and forgotten afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vhem.learning.checks import check_integer
+from vhem.scale.parquet import PARQUET, row_group_reads
+from vhem.sequences import Sequences, SequencesLike, as_sequences, read_sequences
+
+
+class Part(NamedTuple):
+    """A part of the data: its name, for messages, and a function that reads it."""
+
+    name: str
+    read: Callable[[], Any]  #: gives sequences; sent to other processes as it is, so it must be picklable there
+
+
+class PartError(ValueError):
+    """A part cannot be read, or holds what cannot be learned from."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"part {name!r}: {reason} Mend it, or leave such parts out by on_error='skip'.")
+        self.name, self.reason = name, reason
+
+
+def split_sequences(sequences: SequencesLike, size: int) -> list[Part]:
+    """Cut sequences in memory into parts.
+
+    Parameters
+    ----------
+    sequences : list of (T_i, d) arrays, 3-D array or Sequences
+        The sequences.
+    size : int
+        Sequences per part.
+
+    Returns
+    -------
+    list of Part
+        The parts, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [part.name for part in split_sequences(np.zeros((5, 9, 2)), 2)]
+    ['sequences 0 to 1', 'sequences 2 to 3', 'sequences 4 to 4']
+    """
+    whole, size = as_sequences(sequences), check_integer("size", size, 1)
+    n = len(whole)
+    return [
+        Part(f"sequences {i} to {min(i + size, n) - 1}", partial(_given, whole[i : i + size]))
+        for i in range(0, n, size)
+    ]
+
+
+def read_parts(
+    path: str | Path,
+    id: str | list[str] | None = None,
+    time: str | None = None,
+    values: Iterable[str] | None = None,
+    rows_per_part: int = 1_000_000,
+) -> list[Part]:
+    """List the parts of a file or folder, to be read one at a time.
+
+    A Parquet file is read by row groups, so many at a time as have about `rows_per_part` rows. Every other file is one
+    part. The rows of a sequence must stand together in one file, of which nothing is taken on trust: a sequence that
+    runs on from one row group into the next belongs to the part it begins in, and one whose id comes again elsewhere
+    in the file is an error. The same id in two files names two sequences.
+
+    Parameters
+    ----------
+    path : str or Path
+        A Parquet file; or a folder, of which all Parquet files are taken, or else all files that `read_sequences`
+        knows.
+    id, time, values : str, str, list of str
+        Columns that name the sequence of a row, sort its rows, and hold the values of a frame; see `read_sequences`.
+        Parquet files need `id` (one column) and `values`.
+    rows_per_part : int
+        Rows of a part of a Parquet file, roughly. What is held in memory at a time grows with it.
+
+    Returns
+    -------
+    list of Part
+        The parts, named by file and row groups, files in the order of their names.
+    """
+    path, rows_per_part = Path(path), check_integer("rows_per_part", rows_per_part, 1)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or folder {path}.")
+    files = sorted(p for p in path.iterdir() if p.is_file() and p.name[0] not in "._") if path.is_dir() else [path]
+    parquet = [file for file in files if file.suffix in PARQUET]
+    if parquet:
+        return [part for file in parquet for part in _parts_of_parquet(file, id, time, values, rows_per_part)]
+    if not files:
+        raise FileNotFoundError(f"the folder {path} has no files.")
+    columns = None if values is None else list(values)
+    return [Part(file.name, partial(_read_file, str(file), id, time, columns)) for file in files]
+
+
+def _parts_of_parquet(
+    file: Path, id_column: str | list[str] | None, time: str | None, values: Iterable[str] | None, rows: int
+) -> Iterator[Part]:
+    if not isinstance(id_column, str) or values is None:
+        raise ValueError(f"{file} is a Parquet file: give id, the one column that names sequences, and values.")
+    columns = [values] if isinstance(values, str) else list(values)
+    for read in row_group_reads(file, id_column, time, columns, rows):
+        yield Part(f"{file.name}, row groups {read.first} to {read.last}", read)
+
+
+def as_parts(parts: Any) -> Iterator[Part]:
+    """Yield parts: of an iterable of parts, or of anything that is sequences."""
+    if isinstance(parts, (str, Path)):
+        raise TypeError(f"parts must be an iterable of parts; list those of {str(parts)!r} by read_parts(path, …).")
+    if isinstance(parts, (Sequences, np.ndarray)):
+        raise TypeError(
+            "parts is one set of sequences; cut it by split_sequences(sequences, size), or write [sequences]."
+        )
+    for i, item in enumerate(parts):
+        yield item if isinstance(item, Part) else Part(f"part {i}", partial(_given, item))
+
+
+def _given(sequences: SequencesLike) -> SequencesLike:
+    return sequences
+
+
+def _read_file(path: str, id_column: Any, time: str | None, values: list[str] | None) -> Sequences:
+    return read_sequences(path, id=id_column, time=time, values=values)

@@ -1,0 +1,50 @@
+"""A uniform random sample of a stream of sequences, whatever the order in which its parts come."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from vhem.kernels.parameters import FloatArray
+from vhem.sequences import Sequences
+
+
+class Sample(NamedTuple):
+    """Every sequence of the stream has a random key; kept are the `size` sequences of the smallest keys."""
+
+    size: int
+    keys: FloatArray
+    sequences: Sequences | None
+
+    @staticmethod
+    def empty(size: int) -> Sample:
+        """Return a sample of nothing, with room for `size` sequences."""
+        return Sample(size, np.empty(0), None)
+
+    @property
+    def threshold(self) -> float:
+        """A key from which on no sequence gets in. It only falls, so parts may go by an old one."""
+        return float(self.keys.max(initial=0.0)) if len(self.keys) == self.size else 1.0
+
+    def plus(self, other: Sample) -> Sample:
+        """Return the sample of both streams."""
+        if other.sequences is None:
+            return self
+        if self.sequences is None:
+            return other
+        both = np.concatenate([self.keys, other.keys])
+        X = np.concatenate([self.sequences.X, other.sequences.X])
+        lengths = np.concatenate([self.sequences.lengths, other.sequences.lengths])
+        kept = np.sort(np.argsort(both, kind="stable")[: self.size])
+        return Sample(self.size, both[kept], Sequences.from_concatenated(X, lengths)[kept])
+
+
+def drawn(sequences: Sequences, size: int, threshold: float, rng: np.random.Generator) -> Sample:
+    """Return those sequences of a part that may be among the `size` smallest keys of the stream."""
+    keys = rng.random(len(sequences))
+    chosen = np.argsort(keys, kind="stable")[:size]
+    chosen = np.sort(chosen[keys[chosen] < threshold])
+    if not len(chosen):
+        return Sample.empty(size)
+    return Sample(size, keys[chosen], Sequences(sequences[chosen], ids=range(len(chosen))))

@@ -1,0 +1,117 @@
+"""What is known after some of the parts: enough to go on with the next one, now or after an interruption."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vhem.files import ModelFileError, load, register_record
+from vhem.files.model_files import save
+from vhem.kernels.parameters import Parameters
+from vhem.scale.parts import Part
+from vhem.scale.sample import Sample
+from vhem.scale.summary import Plan, Summary
+from vhem.scale.tasks import Failure, Learned
+from vhem.scale.tree import Levels, with_part
+
+
+class State(NamedTuple):
+    """The tree of summaries, the sample, and exact counts."""
+
+    settings: str  #: of the estimator, as JSON: another one must not go on from here
+    seed: int
+    n_taken: int  #: parts so far, skipped ones included
+    digest: str  #: of their names
+    levels: Levels
+    sample: Sample
+    skipped: list[tuple[str, str]]
+    n_dims: int
+    n_sequences: int
+    n_frames: int
+    n_floored: int
+    n_reseeded: int
+
+    @staticmethod
+    def fresh(plan: Plan, n_sample: int) -> State:
+        """Return the state before the first part."""
+        return State(_settings(plan, n_sample), plan.seed, 0, "", [], Sample.empty(n_sample), [], 0, 0, 0, 0, 0)
+
+    @staticmethod
+    def resumed(path: str | Path, plan: Plan, n_sample: int, any_seed: bool) -> State:
+        """Return the state in a checkpoint, if it is one of this very fit."""
+        state = load(path)
+        if not isinstance(state, State):
+            raise ModelFileError(path, "foreign", f"holds a {type(state).__name__}, not the checkpoint of a fit.")
+        wanted = _settings(plan, n_sample)
+        if state.settings != wanted or (state.seed != plan.seed and not any_seed):
+            before, now = json.loads(state.settings), json.loads(wanted)
+            differ = [name for name in now if now[name] != before.get(name)] or ["random_state"]
+            raise ValueError(
+                f"the checkpoint {path} belongs to a fit with other settings ({', '.join(differ)}). Take these, or "
+                "delete the file to begin anew."
+            )
+        return state
+
+    def save(self, path: str | Path) -> None:
+        """Write a checkpoint, whole or not at all."""
+        save(self, path)
+
+    def rest_of(self, parts: Iterator[Part]) -> Iterator[Part]:
+        """Yield the parts not taken in yet, after making sure that the others are the same as before."""
+        digest = ""
+        for index, part in enumerate(parts):
+            if index >= self.n_taken:
+                yield part
+                continue
+            digest = _digest(digest, part.name)
+            if index == self.n_taken - 1 and digest != self.digest:
+                raise ValueError(
+                    f"the first {self.n_taken} parts are not those that the checkpoint was made from. Give the same "
+                    "parts in the same order, or delete the checkpoint to begin anew."
+                )
+
+    def checked(self, name: str, result: Learned | Failure) -> Learned | Failure:
+        """Return the result, or why it does not fit to those before."""
+        if isinstance(result, Failure):
+            return result
+        d = result.summary.parameters.means.shape[-1]
+        if self.n_dims and d != self.n_dims:
+            return Failure(name, f"its sequences have {d} dimensions, but those of earlier parts have {self.n_dims}.")
+        return result
+
+    def after(self, name: str, result: Learned | Failure, plan: Plan) -> State:
+        """Return the state with one more part taken in, or skipped."""
+        taken = self._replace(n_taken=self.n_taken + 1, digest=_digest(self.digest, name))
+        if isinstance(result, Failure):
+            levels = with_part(self.levels, None, self.n_taken, plan)
+            return taken._replace(levels=levels, skipped=[*self.skipped, (result.name, result.reason)])
+        counts = result.counts
+        return taken._replace(
+            levels=with_part(self.levels, result.summary, self.n_taken, plan),
+            sample=self.sample.plus(result.sample),
+            n_dims=result.summary.parameters.means.shape[-1],
+            n_sequences=self.n_sequences + counts.n_sequences,
+            n_frames=self.n_frames + counts.n_frames,
+            n_floored=self.n_floored + counts.n_floored,
+            n_reseeded=self.n_reseeded + counts.n_reseeded,
+        )
+
+
+def _digest(before: str, name: str) -> str:
+    return hashlib.sha256(f"{before}\n{name}".encode()).hexdigest()
+
+
+def _settings(plan: Plan, n_sample: int) -> str:
+    """Return what shapes the result: all but threads and seed."""
+    words: dict[str, Any] = {**plan.learning._asdict(), **plan._asdict(), "n_sample": n_sample}
+    shaping = {name: value for name, value in words.items() if isinstance(value, (int, float, str))}
+    return json.dumps({name: shaping[name] for name in shaping if name not in ("seed", "n_threads")}, sort_keys=True)
+
+
+register_record(Parameters, "Parameters")
+register_record(Summary, "PartitionedH3M.Summary")
+register_record(Sample, "PartitionedH3M.Sample")
+register_record(State, "PartitionedH3M.State")

@@ -1,0 +1,132 @@
+"""What is done to one part, wherever that may be: learn from it, count for an iteration of EM, label its sequences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from vhem.kernels.baum_welch import Pairs
+from vhem.kernels.parameters import Expectations, FloatArray, IntArray, Parameters
+from vhem.learning import em_h3m
+from vhem.learning.batch import Batch
+from vhem.models import H3M
+from vhem.scale.parts import Part
+from vhem.scale.sample import Sample, drawn
+from vhem.scale.summary import Counts, Plan, Summary, as_one_group, generator_for, summarised
+from vhem.sequences import Sequences, as_sequences
+
+T = TypeVar("T")
+
+
+class Failure(NamedTuple):
+    """Why a part could not be used."""
+
+    name: str
+    reason: str
+
+
+class Learned(NamedTuple):
+    """What was learned from a part."""
+
+    summary: Summary
+    counts: Counts
+    sample: Sample
+
+
+class PartLabels(NamedTuple):
+    """The sequences of one part and what the model says about them."""
+
+    name: str  #: of the part
+    ids: list[Any]  #: of its sequences
+    labels: IntArray  #: the most probable HMM of each
+    log_likelihoods: FloatArray  #: of each sequence under the mixture
+    n_frames: int  #: of all of them together
+
+
+class EMCounts(NamedTuple):
+    """A part's share of one iteration of EM-H3M: its sums."""
+
+    log_likelihood: float
+    mass: FloatArray  #: (K,) Σ_n z_nk
+    n_frames: int
+    expectations: Expectations
+
+    def plus(self, other: EMCounts) -> EMCounts:
+        """Return the sums over both."""
+        both = zip(self.expectations[1:], other.expectations[1:], strict=True)
+        return EMCounts(
+            self.log_likelihood + other.log_likelihood,
+            self.mass + other.mass,
+            self.n_frames + other.n_frames,
+            Expectations(np.empty(0), *(a + b for a, b in both)),
+        )
+
+
+def learn_part(item: tuple[int, Part, float], plan: Plan, n_sample: int) -> Learned | Failure:
+    """Summarise part `index`, and draw from it what may belong to the sample of all data."""
+    index, part, threshold = item
+
+    def work(sequences: Sequences) -> Learned:
+        sample = drawn(sequences, n_sample, threshold, generator_for(plan, 0, index, 1))
+        return Learned(*summarised(sequences, plan, index), sample)
+
+    return _attempted(part, work, plan.missing)
+
+
+def count_part(
+    part: Part, parameters: Parameters, weights: FloatArray, anchors: FloatArray | None, plan: Plan
+) -> EMCounts | Failure:
+    """Make the E-step of EM-H3M on a part."""
+    threads = plan.learning.n_threads
+
+    def work(sequences: Sequences) -> EMCounts:
+        batch = as_one_group(Batch.of(sequences, None, None))
+        pairs = Pairs.crossed(batch.lengths, len(weights))
+        scores, z = em_h3m.e_step(batch, parameters, weights, pairs, threads)
+        sums, mass = em_h3m.sums_for_update(batch, z, parameters, pairs, threads, anchors)
+        return EMCounts(float(scores.sum()), mass, len(batch.X), sums._replace(log_likelihoods=np.empty(0)))
+
+    return _attempted(part, work, plan.missing)
+
+
+def label_part(part: Part, model: H3M, missing: str, n_jobs: int | None) -> PartLabels | Failure:
+    """Label the sequences of a part."""
+
+    def work(sequences: Sequences) -> PartLabels:
+        with np.errstate(divide="ignore"):
+            joint = model.log_likelihoods(sequences, n_jobs) + np.log(model.weights)
+        scores = np.asarray(np.logaddexp.reduce(joint, axis=1))
+        return PartLabels(part.name, list(sequences.ids), joint.argmax(axis=1), scores, len(sequences.X))
+
+    return _attempted(part, work, missing)
+
+
+def _attempted(part: Part, work: Callable[[Sequences], T], missing: str) -> T | Failure:
+    """Read a part and work on it; what is wrong with it comes back as a value, to be skipped and counted."""
+    try:
+        sequences = as_sequences(part.read())
+        _check_values(sequences, missing)
+        return work(sequences)
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a reader of foreign files may raise
+        reason = str(error) if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: {error}"
+        return Failure(part.name, reason if reason.endswith(".") else f"{reason}.")
+
+
+def _check_values(sequences: Sequences, missing: str) -> None:
+    gaps = np.isnan(sequences.X)
+    if not gaps.any():
+        return
+    if missing == "refuse":
+        row, column = (int(i) for i in np.argwhere(gaps)[0])
+        i = int(np.searchsorted(sequences.offsets, row, side="right")) - 1
+        raise ValueError(
+            f"sequence {sequences.ids[i]!r} has a missing value (NaN) at frame {row - sequences.offsets[i]}, dimension "
+            f"{column}; missing='marginalise' would allow it."
+        )
+    empty = np.flatnonzero(gaps.all(axis=0))
+    if len(empty):
+        raise ValueError(f"dimension {empty[0]} has no value at all (NaN everywhere).")

@@ -1,0 +1,17 @@
+"""What classifiers and taggers ask of their sequences."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vhem.sequences import Sequences
+
+
+def check_observed(sequences: Sequences) -> None:
+    """Refuse a sequence none of whose values was observed: nothing can be learned from it, or said about it."""
+    if not np.isnan(sequences.X[sequences.offsets[:-1]]).all(axis=1).any():
+        return
+    seen = np.add.reduceat(~np.isnan(sequences.X).all(axis=1), sequences.offsets[:-1], dtype=np.int64)
+    if not seen.all():
+        i = int(np.argmin(seen))
+        raise ValueError(f"sequence {sequences.ids[i]!r} has no values, only NaN. Leave it out.")

@@ -1,0 +1,342 @@
+"""H3MClassifier: one mixture of HMMs per class; a sequence belongs to the class that makes it likeliest."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from vhem.kernels.parameters import FloatArray, IntArray
+from vhem.learning.aligned_start import aligned_start
+from vhem.learning.baum_welch import fit_hmms
+from vhem.learning.checks import check_choice, check_integer, check_real
+from vhem.learning.em_h3m import MixtureOfHMMs
+from vhem.learning.vhem import VHEM
+from vhem.models import H3M
+from vhem.randomness import generator
+from vhem.saveable import Saveable
+from vhem.sequences import Sequences, SequencesLike, as_sequences
+from vhem.supervised.checks import check_observed
+
+
+class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Classify sequences by a mixture of HMMs per class.
+
+    By "vhem", an HMM is learned from every training sequence, and those of a class are reduced by `VHEM` to
+    `n_components` centres. By "em", `MixtureOfHMMs` learns the mixture from the sequences of the class themselves. A
+    sequence y belongs to the class c with the highest p(c) p(y | c).
+
+    Parameters
+    ----------
+    method : {"vhem", "em"}
+        How the mixtures are learned. Only "vhem" can add data to a class without its old sequences (`partial_fit`).
+    n_components : int
+        HMMs per class. A class with fewer training sequences has one HMM for each; that is warned of.
+    n_states, n_mix : int
+        States of each HMM, Gaussians a state.
+    covariance_type : {"diag", "full"}
+        Form of the covariances.
+    topology : {"ergodic", "left-right", "left-right-skip"}
+        Which transitions are possible; see `fit_hmms`. Left-right HMMs are for sequences that run the same course every
+        time, such as letters or gestures. Their reduction starts once, from averages state by state, which is quicker
+        and better than restarts from single HMMs.
+    tau : int
+        Length of the sequences that VHEM imagines. For ergodic HMMs small values do; for left-right HMMs take about the
+        length of the sequences, because shorter ones never see the last states.
+    n_virtual : float
+        Imagined sequences per HMM, see `VHEM`.
+    priors : {"empirical", "uniform"} or array of shape (n_classes,)
+        Probabilities of the classes, in the order of `classes_`.
+    likelihood : {"sequence", "frame"}
+        Whether log p(y | c) counts as it is, or divided by the number of frames. The first is Bayes' rule; with long
+        sequences it makes probabilities of 0 and 1 and priors without effect. The second keeps them soft.
+    n_init : int
+        Restarts of every sequence's HMM and of the reduction, or of EM.
+    max_iter, tol : int, float
+        When VHEM, or EM, stops.
+    reg_covar : float
+        Variance floor of the HMMs as a share of the data's variance, see `fit_hmms`.
+    covars_prior : float
+        Prior on the variances of each sequence's HMM, in imagined frames, see `fit_hmms` (method "vhem" only). HMMs
+        with many states for their sequence's length are often better with less than the default.
+    time_limit : float, optional
+        Seconds per class after which EM begins no further iteration (method "em" only).
+    random_state : int, numpy Generator, RandomState or None
+        Seed. One seed gives one answer, whatever `n_jobs` (unless `time_limit` cuts it short).
+    n_jobs : int, optional
+        Threads. None or -1 uses every core.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes, sorted.
+    class_models_ : list of H3M
+        The mixture of each class.
+    class_counts_ : ndarray of shape (n_classes,)
+        Training sequences of each class, those of every `partial_fit` together.
+    n_features_in_ : int
+        Dimensions of the sequences.
+
+    Examples
+    --------
+    >>> import numpy as np, vhem
+    >>> rng = np.random.default_rng(0)
+    >>> slow = [np.repeat([0.0, 3.0], 20) + rng.normal(size=40) for _ in range(8)]
+    >>> quick = [np.tile([0.0, 3.0], 20) + rng.normal(size=40) for _ in range(8)]
+    >>> classifier = vhem.H3MClassifier(n_components=2, random_state=0)
+    >>> classifier.fit(slow[1:] + quick[1:], ["slow"] * 7 + ["quick"] * 7).predict([slow[0], quick[0]])
+    array(['slow', 'quick'], dtype='<U5')
+    """
+
+    classes_: npt.NDArray[Any]
+    class_models_: list[H3M]
+    class_counts_: IntArray
+    n_features_in_: int
+
+    def __init__(
+        self,
+        method: str = "vhem",
+        n_components: int = 2,
+        n_states: int = 2,
+        n_mix: int = 1,
+        covariance_type: str = "diag",
+        topology: str = "ergodic",
+        tau: int = 10,
+        n_virtual: float = 100.0,
+        priors: str | npt.ArrayLike = "empirical",
+        likelihood: str = "sequence",
+        n_init: int = 4,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        reg_covar: float = 1e-3,
+        covars_prior: float = 0.1,
+        time_limit: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.method = method
+        self.n_components = n_components
+        self.n_states = n_states
+        self.n_mix = n_mix
+        self.covariance_type = covariance_type
+        self.topology = topology
+        self.tau = tau
+        self.n_virtual = n_virtual
+        self.priors = priors
+        self.likelihood = likelihood
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.covars_prior = covars_prior
+        self.time_limit = time_limit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: SequencesLike, y: Iterable[Any]) -> Self:
+        """Learn a mixture for every class.
+
+        Parameters
+        ----------
+        X : list of (T_i, d) arrays, 3-D array or Sequences
+            The sequences; NaN is marginalised.
+        y : array of shape (n,)
+            The class of each.
+
+        Returns
+        -------
+        H3MClassifier
+            This classifier, fitted.
+        """
+        self._check_parameters()
+        sequences, classes, index = _labelled(X, y)
+        if not isinstance(self.priors, str):
+            self._given_priors(len(classes))
+        self.classes_, self.class_models_ = classes, self._learned(sequences, index, [None] * len(classes), [])
+        self.class_counts_ = np.bincount(index)
+        self.n_features_in_ = sequences.n_dims
+        return self
+
+    def partial_fit(self, X: SequencesLike, y: Iterable[Any], classes: Iterable[Any] | None = None) -> Self:
+        """Learn further classes, or more of old ones, without the sequences of earlier calls.
+
+        For a class that is already known, its centres, weighing as many sequences as they stand for, are pooled with
+        the HMMs of the new sequences, and reduced again. `priors` given as an array can not be used here.
+
+        Parameters
+        ----------
+        X : list of (T_i, d) arrays, 3-D array or Sequences
+            The new sequences.
+        y : array of shape (n,)
+            The class of each: old or new.
+        classes : ignored
+            scikit-learn announces all classes here; these may come one by one.
+
+        Returns
+        -------
+        H3MClassifier
+            This classifier.
+        """
+        del classes
+        if not hasattr(self, "classes_"):
+            return self.fit(X, y)
+        self._check_parameters()
+        if not isinstance(self.priors, str):
+            raise ValueError("priors is an array, which cannot grow with the classes; use 'empirical' or 'uniform'.")
+        sequences, new, index = _labelled(X, y)
+        if sequences.n_dims != self.n_features_in_:
+            raise ValueError(f"X has {sequences.n_dims} dimensions, but earlier sequences had {self.n_features_in_}.")
+        places = {c: k for k, c in enumerate(self.classes_.tolist())}
+        known = [places.get(c) for c in new.tolist()]
+        if self.method == "em" and any(k is not None for k in known):
+            old = next(c for c, k in zip(new.tolist(), known, strict=True) if k is not None)
+            raise ValueError(
+                f"class {old!r} is known already, and method='em' cannot add to it without its old sequences. Use "
+                "method='vhem', or fit again with all of them."
+            )
+        models = self._learned(sequences, index, [None if k is None else self.class_models_[k] for k in known], known)
+        self._merge(new, models, np.bincount(index))
+        return self
+
+    def predict(self, X: SequencesLike) -> npt.NDArray[Any]:
+        """Return the most probable class of each sequence."""
+        return np.asarray(self.classes_[self.decision_function(X).argmax(axis=1)])
+
+    def predict_proba(self, X: SequencesLike) -> FloatArray:
+        """Return the probability of each class for each sequence, (n, n_classes)."""
+        return np.asarray(np.exp(self.predict_log_proba(X)))
+
+    def predict_log_proba(self, X: SequencesLike) -> FloatArray:
+        """Return the logarithms of the probabilities."""
+        joint = self.decision_function(X)
+        return np.asarray(joint - logsumexp(joint, axis=1, keepdims=True))
+
+    def decision_function(self, X: SequencesLike) -> FloatArray:
+        """Return log p(c) + log p(y | c), the latter per frame if `likelihood` says so, (n, n_classes)."""
+        check_is_fitted(self)
+        sequences = as_sequences(X)
+        scores = class_log_likelihoods(self.class_models_, sequences, self.n_jobs)
+        if self.likelihood == "frame":
+            scores /= sequences.lengths[:, None]
+        return scores + self._log_priors()
+
+    def _check_parameters(self) -> None:
+        check_choice("method", self.method, ("vhem", "em"))
+        for name in ("n_components", "n_states", "tau", "n_init"):
+            check_integer(name, getattr(self, name), 1)
+        check_choice("likelihood", self.likelihood, ("sequence", "frame"))
+        check_real("tol", self.tol, 0.0)
+        if isinstance(self.priors, str):
+            check_choice("priors, where it is no array,", self.priors, ("empirical", "uniform"))
+
+    def _given_priors(self, n: int) -> FloatArray:
+        priors = np.asarray(self.priors, dtype=np.float64)
+        if priors.shape != (n,) or not np.isfinite(priors).all() or (priors < 0).any() or not priors.sum() > 0:
+            raise ValueError(f"priors must be 'empirical', 'uniform' or one probability for each of {n} classes.")
+        return np.asarray(priors / priors.sum())
+
+    def _log_priors(self) -> FloatArray:
+        n = len(self.classes_)
+        if not isinstance(self.priors, str):
+            shares = self._given_priors(n)
+        elif self.priors == "uniform":
+            shares = np.full(n, 1 / n)
+        else:
+            shares = self.class_counts_ / self.class_counts_.sum()
+        with np.errstate(divide="ignore"):
+            return np.log(shares)
+
+    def _learned(
+        self, sequences: Sequences, index: IntArray, old: list[H3M | None], known: list[int | None]
+    ) -> list[H3M]:
+        """Return one mixture for each class, with the old one of the class in it where there is one."""
+        n_classes = int(index.max()) + 1
+        counts = np.bincount(index)
+        self._warn_of_small_classes(counts, old)
+        rng = generator(self.random_state)
+        if self.method == "em":
+            return [self._by_em(sequences[index == c], seed) for c, seed in enumerate(rng.spawn(n_classes))]
+        hmms = fit_hmms(
+            sequences, self.n_states, self.n_mix, self.covariance_type, topology=self.topology, n_init=self.n_init,
+            reg_covar=self.reg_covar, covars_prior=self.covars_prior, random_state=rng, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        models = []
+        for c, seed in enumerate(rng.spawn(n_classes)):
+            members, before = hmms[index == c], old[c]
+            if before is not None:
+                weights = [self.class_counts_[known[c]], counts[c]]
+                members = H3M.pool([before, members], weights=weights)
+            models.append(self._reduced(members, seed))
+        return models
+
+    def _warn_of_small_classes(self, counts: IntArray, old: list[H3M | None]) -> None:
+        small = sum(n < self.n_components and before is None for n, before in zip(counts, old, strict=True))
+        if small:
+            warnings.warn(
+                f"{small} of {len(counts)} classes have fewer sequences than n_components={self.n_components}; each of "
+                "their sequences has an HMM of its own.",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def _reduced(self, hmms: H3M, rng: np.random.Generator) -> H3M:
+        if len(hmms) <= self.n_components:
+            return hmms
+        aligned = self.topology != "ergodic"
+        fit = VHEM(
+            self.n_components, self.n_states, self.n_mix, tau=self.tau, n_virtual=self.n_virtual,
+            init=aligned_start(hmms, self.n_components, rng) if aligned else "auto", n_init=self.n_init,
+            max_iter=self.max_iter, tol=self.tol, random_state=rng, n_jobs=self.n_jobs,
+        ).fit(hmms)  # fmt: skip
+        return fit.centers_.with_weights(hmms.weights @ fit.responsibilities_)  # old centres count for many sequences
+
+    def _by_em(self, sequences: Sequences, rng: np.random.Generator) -> H3M:
+        shape = (min(self.n_components, len(sequences)), self.n_states, self.n_mix, self.covariance_type, self.topology)
+        fit = MixtureOfHMMs(
+            *shape, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol, reg_covar=self.reg_covar,
+            time_limit=self.time_limit, random_state=rng, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        return fit.fit(sequences).model_
+
+    def _merge(self, new: npt.NDArray[Any], models: list[H3M], counts: IntArray) -> None:
+        """Put the mixtures of some classes in the place of the old ones, or between them where the class is new."""
+        merged = dict(
+            zip(self.classes_.tolist(), zip(self.class_models_, self.class_counts_, strict=True), strict=True)
+        )
+        for c, model, n in zip(new.tolist(), models, counts, strict=True):
+            merged[c] = model, n + (merged[c][1] if c in merged else 0)
+        self.classes_ = np.unique(np.concatenate([self.classes_, new]))
+        ordered = [merged[c] for c in self.classes_.tolist()]
+        self.class_models_ = [model for model, _ in ordered]
+        self.class_counts_ = np.array([n for _, n in ordered], dtype=np.int64)
+
+
+def class_log_likelihoods(models: list[H3M], sequences: Sequences, n_jobs: int | None = None) -> FloatArray:
+    """Return log Σ_k ω_k p(y | HMM k) of every sequence under every mixture, (n, number of mixtures).
+
+    All mixtures are gone through together, so that many small ones cost no more than one large one.
+    """
+    pooled = H3M.pool(models)
+    with np.errstate(divide="ignore"):
+        joint = pooled.log_likelihoods(sequences, n_jobs) + np.log(np.concatenate([m.weights for m in models]))
+    begins = np.cumsum([0, *(len(model) for model in models[:-1])])
+    return np.asarray(np.logaddexp.reduceat(joint, begins, axis=1))
+
+
+def _labelled(X: SequencesLike, y: Iterable[Any]) -> tuple[Sequences, npt.NDArray[Any], IntArray]:
+    """Return the sequences, the classes and the class of each sequence by number."""
+    sequences = as_sequences(X)
+    labels = np.asarray(y if isinstance(y, np.ndarray) else list(y))
+    if isinstance(y, str) or labels.shape != (len(sequences),):
+        raise ValueError(f"y has shape {labels.shape} for {len(sequences)} sequences; give one class for each.")
+    if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124  (NaN is no class)
+        raise ValueError("y has missing values; give every sequence a class, or leave it out.")
+    check_observed(sequences)
+    classes, index = np.unique(labels, return_inverse=True)
+    return sequences, classes, index

@@ -1,0 +1,193 @@
+"""How `H3MTagger` models songs and tags: one family of models per method."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from vhem.kernels.parameters import FloatArray, IntArray
+from vhem.learning.baum_welch import fit_hmms
+from vhem.learning.dtm import DynamicTextureMixture
+from vhem.learning.em_h3m import MixtureOfHMMs
+from vhem.learning.em_h3m_groups import fit_mixtures
+from vhem.learning.gaussian_mixture import HEMGaussianMixture
+from vhem.learning.hem_dtm import HEMDynamicTextures
+from vhem.learning.vhem import VHEM
+from vhem.models import GMM, H3M, MixtureOfLDS
+from vhem.models.lds import complete_sequences
+from vhem.sequences import Sequences
+from vhem.supervised.classifier import class_log_likelihoods
+from vhem.supervised.fragments import cut_fragments
+
+_CHUNK = 60_000  # frames of fragments that are in memory at once
+
+
+class Settings(NamedTuple):
+    """The sizes and limits that all methods share; `H3MTagger` explains them."""
+
+    n_components: int
+    song_components: int
+    n_states: int
+    n_mix: int
+    covariance_type: str
+    fragment_length: int
+    hop: int
+    tau: int
+    n_virtual: float
+    n_init: int
+    max_iter: int
+    tol: float
+    reg_covar: float
+    n_jobs: int | None
+
+
+class Family(Protocol):
+    """What a method has to know. Song models are whatever it makes of them."""
+
+    def learn_songs(self, songs: Sequences, s: Settings, rng: np.random.Generator) -> list[Any]:
+        """Return a model of each song."""
+
+    def learn_tag(self, models: list[Any], weights: FloatArray, s: Settings, rng: np.random.Generator) -> Any:
+        """Return the model of a tag, from those of its songs and how much each of them counts."""
+
+    def log_likelihoods(self, songs: Sequences, tag_models: list[Any], s: Settings) -> FloatArray:
+        """Return the log-likelihood per frame of every song, averaged over its fragments, under every tag, (n, V)."""
+
+
+class ByVHEM:
+    """A mixture of HMMs for each song by EM; those of a tag pooled and reduced by VHEM."""
+
+    def learn_songs(self, songs: Sequences, s: Settings, rng: np.random.Generator) -> list[H3M]:
+        """Learn the mixtures of many songs at once."""
+        models: list[H3M] = []
+        for part in _chunks(songs, s):
+            fragments, song = cut_fragments(part, s.fragment_length, s.hop)
+            models += fit_mixtures(
+                fragments, song, s.song_components, s.n_states, s.n_mix, s.covariance_type, reg_covar=s.reg_covar,
+                random_state=rng, n_jobs=s.n_jobs,
+            )  # fmt: skip
+        return models
+
+    def learn_tag(self, models: list[H3M], weights: FloatArray, s: Settings, rng: np.random.Generator) -> H3M:
+        """Reduce the pooled mixtures; with no more HMMs than wanted, the pool itself is the model."""
+        pooled = H3M.pool(models, weights)
+        if len(pooled) <= s.n_components:
+            return pooled
+        fit = VHEM(
+            s.n_components, s.n_states, s.n_mix, tau=s.tau, n_virtual=s.n_virtual, n_init=s.n_init,
+            max_iter=s.max_iter, tol=s.tol, random_state=rng, n_jobs=s.n_jobs,
+        ).fit(pooled)  # fmt: skip
+        return fit.centers_.with_weights(pooled.weights @ fit.responsibilities_)  # songs count by weight
+
+    def log_likelihoods(self, songs: Sequences, tag_models: list[H3M], s: Settings) -> FloatArray:
+        """Score the fragments under all tags together."""
+        return _by_fragments(songs, s, lambda fragments: class_log_likelihoods(tag_models, fragments, s.n_jobs))
+
+
+class ByEM(ByVHEM):
+    """A mixture of HMMs for each tag by EM, on the fragments of all its songs; nothing is learned of single songs."""
+
+    def learn_songs(self, songs: Sequences, s: Settings, rng: np.random.Generator) -> list[Any]:
+        """Keep the songs as they are."""
+        del s, rng
+        return list(songs)
+
+    def learn_tag(self, models: list[Any], weights: FloatArray, s: Settings, rng: np.random.Generator) -> H3M:
+        """Run EM on the fragments, each song counting the same by all its fragments together."""
+        fragments, song = cut_fragments(Sequences(models), s.fragment_length, s.hop)
+        counts = (weights / np.bincount(song))[song]
+        fit = MixtureOfHMMs(
+            min(s.n_components, len(fragments)), s.n_states, s.n_mix, s.covariance_type, init="kmeans",
+            n_init=s.n_init, max_iter=s.max_iter, tol=s.tol, reg_covar=s.reg_covar, random_state=rng, n_jobs=s.n_jobs,
+        )  # fmt: skip
+        return fit.fit(fragments, sample_weight=counts / counts.mean()).model_
+
+
+class ByDTM:
+    """Linear dynamical systems in the place of HMMs: a mixture for each song by EM, reduced by HEM for each tag."""
+
+    def learn_songs(self, songs: Sequences, s: Settings, rng: np.random.Generator) -> list[MixtureOfLDS]:
+        """Learn the mixtures, one song after the other."""
+        complete_sequences(songs)
+        return [self._song(Sequences([y]), s, seed) for y, seed in zip(songs, rng.spawn(len(songs)), strict=True)]
+
+    def _song(self, song: Sequences, s: Settings, rng: np.random.Generator) -> MixtureOfLDS:
+        fragments, _ = cut_fragments(song, s.fragment_length, s.hop)
+        K = min(s.song_components, len(fragments))
+        fit = DynamicTextureMixture(K, s.n_states, init="pca", max_iter=s.max_iter, tol=s.tol, random_state=rng)
+        return fit.fit(fragments).model_
+
+    def learn_tag(
+        self, models: list[MixtureOfLDS], weights: FloatArray, s: Settings, rng: np.random.Generator
+    ) -> MixtureOfLDS:
+        """Reduce the pooled mixtures."""
+        systems = [system for model in models for system in model]
+        shares = np.concatenate([w * model.weights for w, model in zip(weights, models, strict=True)])
+        pooled = MixtureOfLDS(systems, shares / shares.sum())
+        if len(pooled) <= s.n_components:
+            return pooled
+        fit = HEMDynamicTextures(
+            s.n_components, s.tau, s.n_virtual, n_init=s.n_init, max_iter=s.max_iter, tol=s.tol, random_state=rng
+        ).fit(pooled)
+        return MixtureOfLDS(fit.centers_, pooled.weights @ fit.responsibilities_)
+
+    def log_likelihoods(self, songs: Sequences, tag_models: list[MixtureOfLDS], s: Settings) -> FloatArray:
+        """Score the fragments, one tag after the other."""
+        return _by_fragments(
+            songs, s, lambda fragments: np.column_stack([model.score_samples(fragments) for model in tag_models])
+        )
+
+
+class ByGMM:
+    """Gaussian mixtures of single frames, blind to time: one for each song by EM, reduced by HEM for each tag."""
+
+    def learn_songs(self, songs: Sequences, s: Settings, rng: np.random.Generator) -> list[GMM]:
+        """Learn the mixtures of all songs at once, as HMMs of one state."""
+        h3m = fit_hmms(
+            songs, 1, s.song_components, s.covariance_type, max_iter=s.max_iter, tol=s.tol, reg_covar=s.reg_covar,
+            random_state=rng, n_jobs=s.n_jobs,
+        )  # fmt: skip
+        return [GMM(hmm.mix_weights[0], hmm.means[0], hmm.covars[0]) for hmm in h3m]
+
+    def learn_tag(self, models: list[GMM], weights: FloatArray, s: Settings, rng: np.random.Generator) -> GMM:
+        """Reduce the pooled mixtures."""
+        means, covars = (np.concatenate([getattr(m, name) for m in models]) for name in ("means", "covars"))
+        shares = np.concatenate([w * model.weights for w, model in zip(weights, models, strict=True)])
+        pooled = GMM(shares / shares.sum(), means, covars)
+        if len(pooled) <= s.n_components:
+            return pooled
+        fit = HEMGaussianMixture(
+            s.n_components, n_virtual=s.n_virtual, n_init=s.n_init, max_iter=s.max_iter, tol=s.tol, random_state=rng,
+            n_jobs=s.n_jobs,
+        ).fit(pooled)  # fmt: skip
+        return GMM(pooled.weights @ fit.responsibilities_, fit.mixture_.means, fit.mixture_.covars)
+
+    def log_likelihoods(self, songs: Sequences, tag_models: list[GMM], s: Settings) -> FloatArray:
+        """Average the frames of each song."""
+        del s
+        frames = np.column_stack([model.score_samples(songs.X) for model in tag_models])
+        return np.asarray(np.add.reduceat(frames, songs.offsets[:-1], axis=0) / songs.lengths[:, None])
+
+
+FAMILIES: dict[str, Family] = {"vhem": ByVHEM(), "em": ByEM(), "dtm": ByDTM(), "gmm": ByGMM()}
+
+
+def _chunks(songs: Sequences, s: Settings) -> Iterator[Sequences]:
+    """Yield some songs at a time, so that their overlapping fragments fit in little memory."""
+    frames = np.cumsum(np.maximum(songs.lengths / s.hop, 1.0) * s.fragment_length)
+    number: IntArray = (frames // _CHUNK).astype(np.int64)
+    for n in np.unique(number):
+        yield songs[number == n]
+
+
+def _by_fragments(songs: Sequences, s: Settings, score: Any) -> FloatArray:
+    """Return for every song the average over its fragments of their log-likelihoods per frame."""
+    parts = []
+    for part in _chunks(songs, s):
+        fragments, song = cut_fragments(part, s.fragment_length, s.hop)
+        per_frame = score(fragments) / fragments.lengths[:, None]
+        first = np.searchsorted(song, np.arange(len(part)))
+        parts.append(np.add.reduceat(per_frame, first, axis=0) / np.bincount(song)[:, None])
+    return np.concatenate(parts)

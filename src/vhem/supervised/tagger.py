@@ -1,0 +1,314 @@
+"""H3MTagger: says which of many tags suit a song, and which songs suit a tag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from vhem.collection import positions
+from vhem.kernels.parameters import FloatArray, IntArray
+from vhem.learning.checks import check_choice, check_integer, check_real
+from vhem.metrics import best_tags, retrieval_scores
+from vhem.randomness import generator
+from vhem.saveable import Saveable
+from vhem.sequences import Sequences, SequencesLike, as_sequences
+from vhem.supervised.checks import check_observed
+from vhem.supervised.tag_models import FAMILIES, Settings
+
+
+class Songs(Saveable):
+    """Songs with their models, as `H3MTagger.learn_songs` makes them: to be used for any number of fits.
+
+    ``songs[index]`` chooses some, so that scikit-learn's splitters can.
+
+    Attributes
+    ----------
+    sequences : Sequences
+        The songs.
+    models : list
+        The model of each.
+    made_by : dict
+        The parameters of the tagger that bear on them.
+    """
+
+    def __init__(self, sequences: Sequences, models: list[Any], made_by: dict[str, Any]) -> None:
+        if len(models) != len(sequences):
+            raise ValueError(f"there are {len(models)} models for {len(sequences)} songs; give one for each.")
+        self.sequences, self.models, self.made_by = sequences, models, made_by
+
+    @property
+    def shape(self) -> tuple[int]:
+        """``(n,)``: scikit-learn's splitters ask for it."""
+        return (len(self),)
+
+    def __len__(self) -> int:
+        return len(self.models)
+
+    def __getitem__(self, index: Any) -> Songs:
+        chosen = np.atleast_1d(positions(index[0] if isinstance(index, tuple) else index, len(self), "song"))
+        return Songs(self.sequences[chosen], [self.models[i] for i in chosen], self.made_by)
+
+    def __repr__(self) -> str:
+        return f"Songs(n={len(self)}, method={self.made_by['method']!r})"
+
+
+class Annotation(NamedTuple):
+    """A tag of a song."""
+
+    tag: Any
+    probability: float
+
+
+class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
+    """Annotate songs with tags, and find songs for a tag, by one model per tag.
+
+    Supervised multiclass labelling: songs are cut into fragments; a small mixture of HMMs is learned for every song by
+    EM; those of all songs that have a tag are pooled and reduced to the tag's model by `VHEM`. A song Y with fragments
+    y_1 … y_N gets p(tag | Y) ∝ Π_n p(y_n | tag)^(1/N), per frame: its semantic multinomial.
+
+    Parameters
+    ----------
+    method : {"vhem", "em", "dtm", "gmm"}
+        "vhem" as above. "em": the mixture of a tag is learned by EM from the fragments of all its songs. "dtm": linear
+        dynamical systems instead of HMMs (`DynamicTextureMixture`, `HEMDynamicTextures`), slow. "gmm": Gaussian
+        mixtures of single frames, blind to time (HEM-GMM).
+    n_components, song_components : int
+        Components of the model of a tag, and of a song.
+    n_states, n_mix : int
+        States of each HMM (dimensions of the state of a linear system), Gaussians a state.
+    covariance_type : {"diag", "full"}
+        Form of the covariances.
+    fragment_length, hop : int
+        Frames of a fragment, and from the start of one to the start of the next; None: half a fragment. Shorter songs
+        are one fragment.
+    tau : int, optional
+        Length of the sequences imagined in the reduction; None: that of a fragment.
+    n_virtual : float
+        Imagined sequences per model, see `VHEM`.
+    n_init, max_iter, tol
+        Restarts of the reduction (of EM, for "em"), and when it stops.
+    reg_covar : float
+        Variance floor, see `fit_hmms`.
+    random_state : int, numpy Generator, RandomState or None
+        Seed. One seed gives one answer, whatever `n_jobs`.
+    n_jobs : int, optional
+        Threads. None or -1 uses every core.
+
+    Attributes
+    ----------
+    tag_models_ : list
+        One model per tag: an `H3M`, for "dtm" a `MixtureOfLDS`, for "gmm" a `GMM`.
+    tag_names_ : list
+        The tags; 0, 1, … if no names were given.
+    tag_shares_ : ndarray of shape (V,)
+        Share of the training songs that have each tag.
+    n_features_in_ : int
+        Dimensions of the songs.
+
+    References
+    ----------
+    G. Carneiro, A. B. Chan, P. J. Moreno, N. Vasconcelos, "Supervised learning of semantic classes for image annotation
+    and retrieval", IEEE Transactions on Pattern Analysis and Machine Intelligence 29(3), 2007. D. Turnbull, L.
+    Barrington, D. Torres, G. Lanckriet, "Semantic annotation and retrieval of music and sound effects", IEEE
+    Transactions on Audio, Speech, and Language Processing 16(2), 2008.
+
+    Examples
+    --------
+    >>> import numpy as np, vhem
+    >>> rng = np.random.default_rng(0)
+    >>> calm = [rng.normal(size=(60, 2)) for _ in range(6)]
+    >>> wild = [rng.normal(size=(60, 2)) * 3 for _ in range(6)]
+    >>> tags = np.repeat([[1, 0], [0, 1]], 6, axis=0)
+    >>> tagger = vhem.H3MTagger(n_components=2, song_components=1, n_states=1, fragment_length=20, random_state=0)
+    >>> tagger = tagger.fit(calm + wild, tags, tag_names=["calm", "wild"])
+    >>> [best.tag for (best,) in tagger.annotate([calm[0], wild[0]], n_tags=1)]
+    ['calm', 'wild']
+    >>> tagger.retrieve([calm[0], wild[0]], "wild")
+    array([1, 0])
+    """
+
+    tag_models_: list[Any]
+    tag_names_: list[Any]
+    tag_shares_: FloatArray
+    n_features_in_: int
+
+    def __init__(
+        self,
+        method: str = "vhem",
+        n_components: int = 8,
+        song_components: int = 2,
+        n_states: int = 4,
+        n_mix: int = 1,
+        covariance_type: str = "diag",
+        fragment_length: int = 125,
+        hop: int | None = None,
+        tau: int | None = None,
+        n_virtual: float = 1.0,
+        n_init: int = 3,
+        max_iter: int = 50,
+        tol: float = 1e-4,
+        reg_covar: float = 1e-3,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.method = method
+        self.n_components = n_components
+        self.song_components = song_components
+        self.n_states = n_states
+        self.n_mix = n_mix
+        self.covariance_type = covariance_type
+        self.fragment_length = fragment_length
+        self.hop = hop
+        self.tau = tau
+        self.n_virtual = n_virtual
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def learn_songs(self, X: SequencesLike) -> Songs:
+        """Learn the models of songs, once for all tags and folds.
+
+        Parameters
+        ----------
+        X : list of (T_i, d) arrays, 3-D array or Sequences
+            The songs.
+
+        Returns
+        -------
+        Songs
+            To be given, whole or in part, to `fit` and `predict_proba` of taggers with the same parameters.
+        """
+        settings = self._settings()
+        sequences = as_sequences(X)
+        check_observed(sequences)
+        rng = generator(self.random_state)
+        return Songs(sequences, FAMILIES[self.method].learn_songs(sequences, settings, rng), self._song_parameters())
+
+    def fit(self, X: SequencesLike | Songs, y: npt.ArrayLike, tag_names: Iterable[Any] | None = None) -> Self:
+        """Learn the models of the tags.
+
+        Parameters
+        ----------
+        X : list of (T_i, d) arrays, 3-D array, Sequences or Songs
+            The songs, or what `learn_songs` made of them.
+        y : array of shape (n, V)
+            Whether a song has a tag; or how much, between 0 and 1: such a song counts in the tag's model by that.
+        tag_names : list, optional
+            Names of the tags.
+
+        Returns
+        -------
+        H3MTagger
+            This tagger, fitted.
+        """
+        settings = self._settings()
+        n = len(X) if isinstance(X, Songs) else len(X := as_sequences(X))
+        weights = _checked_tags(y, n)
+        names = _checked_names(tag_names, weights)
+        songs = X if isinstance(X, Songs) else self.learn_songs(X)
+        self._check_songs(songs)
+        self.tag_names_, self.tag_shares_ = names, weights.mean(axis=0)
+        self.tag_models_ = []
+        family = FAMILIES[self.method]
+        for column, rng in zip(weights.T, generator(self.random_state).spawn(len(names)), strict=True):
+            chosen = np.flatnonzero(column)
+            models = [songs.models[i] for i in chosen]
+            self.tag_models_.append(family.learn_tag(models, column[chosen], settings, rng))
+        self.n_features_in_ = songs.sequences.n_dims
+        return self
+
+    def decision_function(self, X: SequencesLike | Songs) -> FloatArray:
+        """Return log p(song | tag) per frame, averaged over the fragments of each song, (n, V)."""
+        check_is_fitted(self)
+        sequences = X.sequences if isinstance(X, Songs) else as_sequences(X)
+        if sequences.n_dims != self.n_features_in_:
+            raise ValueError(f"X has {sequences.n_dims} dimensions, but training songs had {self.n_features_in_}.")
+        check_observed(sequences)
+        return FAMILIES[self.method].log_likelihoods(sequences, self.tag_models_, self._settings())
+
+    def predict_proba(self, X: SequencesLike | Songs) -> FloatArray:
+        """Return the semantic multinomial of each song: the probabilities of the tags, which sum to one, (n, V)."""
+        scores = self.decision_function(X)
+        return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
+
+    def annotate(self, X: SequencesLike | Songs, n_tags: int = 10) -> list[list[Annotation]]:
+        """Return the `n_tags` best tags of each song with their probabilities, best first."""
+        probabilities = self.predict_proba(X)
+        return [
+            [Annotation(self.tag_names_[k], float(row[k])) for k in chosen]
+            for row, chosen in zip(probabilities, best_tags(probabilities, n_tags), strict=True)
+        ]
+
+    def retrieve(self, X: SequencesLike | Songs, tag: Any, n_songs: int | None = None) -> IntArray:
+        """Return the numbers of the songs that a tag, given by its name, suits best: best first, all or `n_songs`."""
+        check_is_fitted(self)
+        if tag not in self.tag_names_:
+            raise ValueError(f"there is no tag {tag!r}; there are {', '.join(map(repr, self.tag_names_[:10]))} …")
+        column = self.predict_proba(X)[:, self.tag_names_.index(tag)]
+        return np.asarray(np.argsort(-column, kind="stable")[:n_songs], dtype=np.int64)
+
+    def score(self, X: SequencesLike | Songs, y: npt.ArrayLike) -> float:
+        """Return the mean average precision: how well songs are ranked, per tag, and then on average."""
+        return retrieval_scores(y, self.predict_proba(X)).means()["average_precision"]
+
+    def _settings(self) -> Settings:
+        check_choice("method", self.method, list(FAMILIES))
+        sizes = ("n_components", "song_components", "n_states", "n_mix", "fragment_length", "n_init")
+        for name in sizes:
+            check_integer(name, getattr(self, name), 1)
+        check_choice("covariance_type", self.covariance_type, ("diag", "full"))
+        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
+        check_integer("max_iter", self.max_iter, 0)
+        check_real("tol", self.tol, 0.0)
+        hop = max(1, self.fragment_length // 2) if self.hop is None else check_integer("hop", self.hop, 1)
+        tau = self.fragment_length if self.tau is None else check_integer("tau", self.tau, 1)
+        return Settings(
+            self.n_components, self.song_components, self.n_states, self.n_mix, self.covariance_type,
+            self.fragment_length, hop, tau, self.n_virtual, self.n_init, self.max_iter, self.tol, self.reg_covar,
+            self.n_jobs,
+        )  # fmt: skip
+
+    def _song_parameters(self) -> dict[str, Any]:
+        names = ("method", "song_components", "n_states", "n_mix", "covariance_type", "fragment_length", "hop")
+        return {name: getattr(self, name) for name in names}
+
+    def _check_songs(self, songs: Songs) -> None:
+        for name, value in self._song_parameters().items():
+            if songs.made_by.get(name) != value:
+                raise ValueError(
+                    f"the songs were learned with {name}={songs.made_by.get(name)!r}, but this tagger has {value!r}; "
+                    "learn them again by learn_songs."
+                )
+
+
+def _checked_tags(y: npt.ArrayLike, n_songs: int) -> FloatArray:
+    weights = np.asarray(y, dtype=np.float64)
+    if weights.ndim != 2 or weights.shape[0] != n_songs or not weights.size:
+        raise ValueError(f"y has shape {weights.shape} for {n_songs} songs; it must be (songs, tags).")
+    wrong = ~(np.isfinite(weights) & (weights >= 0) & (weights <= 1))
+    if wrong.any():
+        song, tag = (int(i) for i in np.argwhere(wrong)[0])
+        raise ValueError(f"y is {weights[song, tag]} for song {song}, tag {tag}; tags are 0, 1 or between.")
+    return weights
+
+
+def _checked_names(tag_names: Iterable[Any] | None, weights: FloatArray) -> list[Any]:
+    V = weights.shape[1]
+    names = list(range(V)) if tag_names is None else [getattr(name, "item", lambda n=name: n)() for name in tag_names]
+    if len(names) != V or len(set(names)) != V:
+        raise ValueError(f"tag_names must have one name, all different, for each of {V} tags, got {names[:20]}.")
+    empty = np.flatnonzero(~weights.any(axis=0))
+    if len(empty):
+        raise ValueError(
+            f"tag {names[empty[0]]!r} has no song ({len(empty)} such tags); leave out tags that no training song has."
+        )
+    return names
