@@ -121,6 +121,8 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     scores = vhem.read_sequences(tmp_path / "scores.csv", id="id", values=["log_likelihood", "cluster"])
     sequences = vhem.read_sequences(path)
     np.testing.assert_array_equal(scores.X[:, 0], RunFolder(tmp_path / "three").centers.score_samples(sequences))
+    run("score", "--config", tmp_path / "scores.run.toml", "-o", tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "scores.csv").read_bytes()
     printed = run("score", tmp_path / "people" / "hmms.vhem", path, "--json").stdout
     assert len(json.loads(printed)) == len(sequences)
     assert run("score", tmp_path / "three" / "centers.vhem", path).stdout.startswith(
@@ -207,6 +209,13 @@ def test_wrong_input_is_told_in_one_line(tmp_path, monkeypatch, words, message):
     assert not (tmp_path / "out").exists()
     shown = CliRunner().invoke(app, [*words, "--debug"])
     assert isinstance(shown.exception, (ValueError, TypeError, OSError))
+
+
+def test_a_reader_that_has_seen_enough(study, clustered):
+    words = " ".join(map(str, [*VHEM[:2], f"'{VHEM[2]}'", "score", clustered[0], study[0]]))
+    done = subprocess.run(["bash", "-c", f"{words} | head -1"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("id,")
+    assert done.stderr == ""
 
 
 def test_usage_errors_and_help():
@@ -308,7 +317,7 @@ def test_parts_of_another_run_are_not_taken(study, tmp_path):
 
 
 def test_an_interrupted_clustering_writes_nothing(study, tmp_path):
-    words = ["cluster", study[0], "-k", 3, "--restarts", 100_000, "-o", tmp_path / "out"]
+    words = ["cluster", study[0], "-k", 3, "--restarts", 20_000, "-o", tmp_path / "out"]
     said = tmp_path / "said"
     code = interrupted(words, lambda: said.exists() and "clustering" in said.read_text(), said)
     assert code == 130, said.read_text()

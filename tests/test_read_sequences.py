@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -224,6 +225,50 @@ def test_parquet_and_spreadsheets(tmp_path):
         read_sequences(tmp_path / "notes.docx")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_sequences(tmp_path / "none.csv")
+
+
+def write_xlsx(path, rows):
+    """Write the least that a spreadsheet program would: numbers, and text in the cells themselves."""
+
+    def cell(value):
+        if isinstance(value, str):
+            return f'<c t="inlineStr"><is><t>{value}</t></is></c>' if value else "<c/>"
+        return f"<c><v>{value}</v></c>"
+
+    schemas = "http://schemas.openxmlformats.org"
+    main, package = f"{schemas}/spreadsheetml/2006/main", f"{schemas}/package/2006"
+    office = f"{schemas}/officeDocument/2006/relationships"
+    kind = "application/vnd.openxmlformats"
+    sheet = f"{kind}-officedocument.spreadsheetml"
+    links = f'<Relationships xmlns="{package}/relationships"><Relationship Id="r1" Type="{office}/'
+    body = "".join("<row>" + "".join(map(cell, row)) + "</row>" for row in rows)
+    parts = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types">'
+        f'<Default Extension="rels" ContentType="{kind}-package.relationships+xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{sheet}.sheet.main+xml"/>'
+        f'<Override PartName="/xl/s.xml" ContentType="{sheet}.worksheet+xml"/></Types>',
+        "_rels/.rels": f'{links}officeDocument" Target="xl/workbook.xml"/></Relationships>',
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}">'
+        '<sheets><sheet name="Data" sheetId="1" r:id="r1"/></sheets></workbook>',
+        "xl/_rels/workbook.xml.rels": f'{links}worksheet" Target="s.xml"/></Relationships>',
+        "xl/s.xml": f'<worksheet xmlns="{main}"><sheetData>{body}</sheetData></worksheet>',
+    }
+    with zipfile.ZipFile(path, "w") as file:
+        for name, text_of_part in parts.items():
+            file.writestr(name, '<?xml version="1.0" encoding="UTF-8"?>' + text_of_part)
+
+
+def test_xlsx(tmp_path):
+    pytest.importorskip("python_calamine")
+    path = tmp_path / "t.xlsx"
+    header = ["subject", "trial", "time", "x", "y"]
+    rows = [["ann", 1, 2, 0.5, 1], ["bob", 1, 1, 7, 0.8], ["ann", 1, 1, 0.25, ""], [""] * 5, ["ann", 2, 1, -1, "NA"]]
+    write_xlsx(path, [header, *rows])
+    assert read_sequences(path) == read_sequences(path, sheet="Data") == EXPECTED
+    rows[2][3] = "a lot"
+    write_xlsx(path, [header, *rows])
+    with pytest.raises(ValueError, match=r"t\.xlsx, row 4: column 'x' has 'a lot', which is no number"):
+        read_sequences(path)
 
 
 def test_npz(tmp_path):

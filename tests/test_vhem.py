@@ -78,7 +78,7 @@ def test_centres_average_their_members():
 )
 @settings(max_examples=80, deadline=None)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*clusters:RuntimeWarning")
-@pytest.mark.filterwarnings("ignore:.*states of the centres:RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:.*states? of the centres:RuntimeWarning")
 def test_any_input_gives_finite_models_and_a_bound_that_never_falls(
     seed, K, n_clusters, n_states, n_mix, covariance_type, tau, n_virtual, weight_form, ragged, zeros, init
 ):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 import typer
@@ -10,7 +12,7 @@ from typer.core import TyperGroup
 from vhem.cli import session
 from vhem.learning.iteration import BoundError
 
-FAILED, INTERRUPTED = 1, 130  # exit codes; 2 is for options that do not exist or lack a value
+FAILED, INTERRUPTED, PIPE_CLOSED = 1, 130, 141  # exit codes; 2 is for options that do not exist or lack a value
 
 _TOLD = (ValueError, TypeError, OSError, ImportError, BoundError, MemoryError)
 
@@ -32,6 +34,9 @@ class Commands(TyperGroup):
         except KeyboardInterrupt:
             typer.echo(f"vhem: interrupted. {session.kept}", err=True)
             raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:  # `vhem score … | head` has seen enough
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(PIPE_CLOSED) from None
         except _TOLD as fault:
             if self._debug:
                 raise

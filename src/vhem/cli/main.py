@@ -100,6 +100,9 @@ def music(
         str, typer.Option(help="gtzan, cal500_intro, or a folder with CAL500's audio and annotations.")
     ] = "gtzan",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 3,
+    system: Annotated[
+        list[str] | None, typer.Option(help="Only this system, such as VHEM-H3M or HEM-DTM (slow); may be repeated.")
+    ] = None,
 ) -> None:
     """Tag music by a mixture of HMMs per tag: the paper's study of semantic annotation and retrieval.
 
@@ -107,14 +110,14 @@ def music(
     """
     from vhem.experiments.music import run  # noqa: PLC0415
 
-    _run_experiment(lambda: run(out, data, seeds, progress=typer.echo))
+    _run_experiment(lambda: run(out, data, seeds, tuple(system or ()) or None, progress=typer.echo))
 
 
 def _run_experiment(run: Callable[[], list[Path]]) -> None:
     """Run a study; data that are missing are said so in one line."""
     try:
         paths = run()
-    except FileNotFoundError as missing:
-        typer.echo(f"vhem: {missing}", err=True)
+    except (FileNotFoundError, ValueError) as wrong:
+        typer.echo(f"vhem: {wrong}", err=True)
         raise typer.Exit(1) from None
     typer.echo("written: " + ", ".join(str(path) for path in paths))

@@ -168,7 +168,7 @@ class RunWriter:
     def __init__(self, ctx: typer.Context, out: Path, feature_names: list[str] | None) -> None:
         self.path = out
         self._feature_names = feature_names
-        self._run = {"command": str(ctx.info_name), **_recorded(ctx)}
+        self._run = _recorded(ctx)
         self._written: set[str] = set()
         out.mkdir(parents=True, exist_ok=True)
         (out / RUN).unlink(missing_ok=True)
@@ -201,4 +201,11 @@ def _recorded(ctx: typer.Context) -> dict[str, Any]:
     given = {key: value for key, value in ctx.params.items() if value is not None and key not in skipped}
     options = {key: str(value.resolve()) if isinstance(value, Path) else value for key, value in given.items()}
     made = provenance({})
-    return {"options": options, "made_with": {**made["versions"], "engine": made["engine"]}}
+    made_with = {**made["versions"], "engine": made["engine"]}
+    return {"command": str(ctx.info_name), "options": options, "made_with": made_with}
+
+
+def record(ctx: typer.Context, path: Path) -> None:
+    """Write what made a file beside it, as run.toml does for a folder."""
+    with atomic_write(path) as file:
+        tomli_w.dump(_recorded(ctx), file)

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from vhem.cli.inputs import read_model, read_sequences_only
-from vhem.cli.run_folder import CENTERS
+from vhem.cli.run_folder import CENTERS, record
 from vhem.cli.shared import Data, RunOptions, TableOptions, expanded
 from vhem.files.labels import write_columns
 from vhem.models import H3M, HMM
@@ -20,6 +20,7 @@ from vhem.models import H3M, HMM
 
 @expanded
 def score(
+    ctx: typer.Context,
     model: Annotated[
         Path, typer.Argument(help="A model file, or the folder of a run (its centres).", show_default=False)
     ],
@@ -32,7 +33,8 @@ def score(
 ) -> None:
     """Score sequences by a model: log-likelihoods, and the HMM that suits each best.
 
-    Columns: id, log_likelihood, per_frame, and for a mixture cluster (1, 2, …), probability, p1, p2, …
+    Columns: id, log_likelihood, per_frame, and for a mixture cluster (1, 2, …), probability, p1, p2, … Beside
+    scores.csv, scores.run.toml tells what made it, and does it again: vhem score --config scores.run.toml
 
     For example:
 
@@ -55,6 +57,7 @@ def score(
         columns |= {f"p{k + 1}": share.tolist() for k, share in enumerate(shares.T)}
     if out is not None:
         write_columns(out, columns)
+        record(ctx, out.with_suffix(".run.toml"))
     elif run.json:
         typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
     else:

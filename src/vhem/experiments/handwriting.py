@@ -55,12 +55,12 @@ class Settings(NamedTuple):
     tuned_sizes_with_place: tuple[tuple[int, int], ...] = ((8, 2), (10, 2), (14, 2))
     tuned_covars_prior: float = 0.01
     tuned_folds: int = 2
-    tuned_halves: int = 5  #: at most: the search takes time
+    tuned_halves: int = 3  #: at most: the search takes time
 
     def bearing_on(self, kind: str) -> dict[str, Any]:
         """Return the choices that a part of the study depends on."""
         tuned = {name for name in self._fields if name.startswith("tuned")}
-        used = {"letters"} | tuned if kind == "tuned" else set(self._fields) - tuned
+        used = ({"letters"} | tuned if kind == "tuned" else set(self._fields) - tuned) - {"tuned_halves"}
         return {name: value for name, value in self._asdict().items() if name in used}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ def to_npz(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | No
     integers = all(type(name) is int for name in h3m.ids)
     ids = np.array(h3m.ids if integers else [str(name) for name in h3m.ids])
     arrays: dict[str, Any] = {"weights": h3m.weights, "ids": ids, **h3m.parameters._asdict()}
+    arrays["made_by"] = np.array(f"vhem {metadata.version('vhem')}")
     if feature_names is not None:
         arrays["feature_names"] = np.array(list(feature_names), dtype=str)
     with atomic_write(path) as file:
@@ -98,6 +100,7 @@ def to_json(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | N
     ]
     content = {
         "format": "vhem H3M",
+        "made_by": f"vhem {metadata.version('vhem')}",
         "covariance_type": h3m.covariance_type,
         "feature_names": None if feature_names is None else [str(name) for name in feature_names],
         "weights": h3m.weights.tolist(),

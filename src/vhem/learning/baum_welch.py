@@ -19,6 +19,7 @@ from vhem.learning.checks import check_choice, check_integer, check_real
 from vhem.learning.progress import FitProgress, FitReporter, check_callback
 from vhem.learning.sequence_starts import STARTS, Shape, start_names
 from vhem.learning.topology import TOPOLOGIES, allowed
+from vhem.learning.wording import AT_FLOOR, LOWERED, counted
 from vhem.models import H3M, HMM
 from vhem.models.stacking import stack
 from vhem.randomness import RandomState, generator
@@ -390,19 +391,6 @@ def _warn(report: FitReport, batch: Batch, options: Options) -> None:
         if counts.any():
             message = f"{counted(int(counts.sum()), *what)} ({(counts > 0).sum()} of {K} HMMs)."
             warnings.warn(message, RuntimeWarning, stacklevel=3)
-
-
-AT_FLOOR = ("Gaussian", "has variances at their floor (reg_covar): the values hardly vary")
-LOWERED = ("iteration", "lowered the likelihood beyond rounding: values are too extreme, rescale them")
-_PLURAL = {"has": "have", "was": "were"}
-
-
-def counted(n: int, thing: str, what: str) -> str:
-    """Return "1 state was …" or "3 states were …"."""
-    if n == 1:
-        return f"1 {thing} {what}"
-    words = " ".join(_PLURAL.get(word, word) for word in what.split(" "))
-    return f"{n} {thing}s {words}"
 
 
 def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:

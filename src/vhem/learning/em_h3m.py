@@ -20,23 +20,14 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import Expectations, FloatArray, IntArray, Parameters
 from vhem.learning.batch import Batch, Scale
 from vhem.learning.batch_em import ROUNDING
-from vhem.learning.baum_welch import (
-    AT_FLOOR,
-    LOWERED,
-    Options,
-    as_h3m,
-    counted,
-    given_start,
-    is_plain,
-    n_parameters,
-    prior_for,
-)
+from vhem.learning.baum_welch import Options, as_h3m, given_start, is_plain, n_parameters, prior_for
 from vhem.learning.checks import check_choice, check_integer, check_real
 from vhem.learning.iteration import BoundError, Report
 from vhem.learning.mixture_starts import PARTITIONS, fit_parts
 from vhem.learning.progress import Progress, check_callback
 from vhem.learning.topology import allowed
 from vhem.learning.vhem import canonical_order
+from vhem.learning.wording import AT_FLOOR, LOWERED, counted
 from vhem.models import H3M
 from vhem.randomness import RandomState, generator
 from vhem.saveable import Saveable

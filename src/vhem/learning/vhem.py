@@ -24,6 +24,7 @@ from vhem.learning.initialisation import STARTS, Shape
 from vhem.learning.iteration import Run, Settings, run
 from vhem.learning.progress import Progress, check_callback
 from vhem.learning.shards import Shards
+from vhem.learning.wording import counted
 from vhem.models import H3M, HMM
 from vhem.randomness import generator
 from vhem.saveable import Saveable
@@ -409,12 +410,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
                 stacklevel=3,
             )
         if best.n_unvisited_states:
-            warnings.warn(
-                f"{best.n_unvisited_states} states of the centres are visited by no input and keep the parameters "
-                "they had; n_states may be too large.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+            what = "of the centres is visited by no input and keeps its last parameters; n_states may be too large."
+            warnings.warn(counted(best.n_unvisited_states, "state", what), RuntimeWarning, stacklevel=3)
         if best.n_falls:
             warnings.warn(
                 f"the bound fell in {best.n_falls} iterations because reg_covar={self.reg_covar:g} is not part of it; "

@@ -243,13 +243,20 @@ class _Gathered:
 
     def coded(self, name: str) -> Coded:
         """Return a column of names."""
-        return Coded(np.concatenate(self._codes[name]), reading_cells.tidy_names(list(self._seen[name])))
+        return Coded(_joined(self._codes[name]), reading_cells.tidy_names(list(self._seen[name])))
 
     def all_times(self) -> npt.NDArray[Any]:
         """Return the column of times."""
         if len({times.dtype for times in self.times}) > 1:
             raise ValueError(f"column {self._roles.time!r} has numbers in some rows and dates in others; use one.")
-        return np.concatenate(self.times)
+        return _joined(self.times)
+
+
+def _joined(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return one array, and let go of the parts: a large table is not held twice."""
+    whole = np.concatenate(parts)
+    parts[:] = [whole]
+    return whole
 
 
 def _coded(seen: dict[Any, int], cells: Sequence[Any]) -> npt.NDArray[np.int64]:
@@ -291,7 +298,7 @@ def _read_rows(rows: Rows, options: Options) -> Reading:
 
 
 def _assembled(gathered: _Gathered, roles: Roles, rows: Rows) -> Reading:
-    X = np.concatenate(gathered.values)
+    X = _joined(gathered.values)
     gathered.values.clear()
     if roles.id:
         ids = joined([gathered.coded(name) for name in roles.id])

@@ -88,7 +88,7 @@ def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str |
         return texts, group
     raise ValueError(
         f"which column names the sequences? The columns are {_list(free)}. Give id, one or several of them (subject "
-        "and trial, say), or an empty list if all rows are one sequence."
+        "and trial, say), or an empty list (--one-sequence on the command line) if all rows are one sequence."
     )
 
 
