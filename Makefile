@@ -44,6 +44,7 @@ bench: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/ppk_speed.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/sequence_speed.py
 	$(BIN)/python benchmarks/table_reading.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/scale.py
 
 motion: $(STAMP)
 	$(BIN)/vhem experiment motion --out results

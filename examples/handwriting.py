@@ -12,20 +12,15 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import vhem
-from vhem.datasets.folder import find_data
+from vhem.datasets import load_character_trajectories
 from vhem.metrics import purity
 from vhem.plotting import plot_cluster, plot_hierarchy, plot_responsibilities, plot_sequence
 
 CHANNELS = ["x velocity", "y velocity", "force"]
-how = (
-    "It is UCI's data set 175 (doi 10.24432/C58G7V), prepared as arrays X, lengths, labels and where each letter lies."
-)
-with np.load(find_data("character_trajectories/character_trajectories.npz", how)) as arrays:
-    labels, X, first = arrays["labels"], arrays["X"], np.cumsum(arrays["lengths"]) - arrays["lengths"]
-    begin, end = first + arrays["support_start"], first + arrays["support_stop"]
-chosen = np.concatenate([np.flatnonzero(labels == letter)[:12] for letter in "abdglmoqsvwz"])
-letters = [str(letter) for letter in labels[chosen]]
-strokes = [X[begin[i] : end[i] : 3] for i in chosen]  # every third frame: 67 a second
+data = load_character_trajectories()
+chosen = np.concatenate([np.flatnonzero(data.labels == letter)[:12] for letter in "abdglmoqsvwz"])
+letters = [str(letter) for letter in data.labels[chosen]]
+strokes = [data.sequences[int(i)][::3] for i in chosen]  # every third frame: 67 a second
 sequences = vhem.Sequences(strokes, ids=[f"{letter} {i}" for letter, i in zip(letters, chosen, strict=True)])
 print(sequences)
 

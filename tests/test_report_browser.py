@@ -385,6 +385,17 @@ def test_other_dimensions_are_drawn_too(browser, tmp_path, d):
     assert complaints(browser) == []
 
 
+@pytest.mark.parametrize("d", [1, 2, 4])
+def test_sequences_without_any_value_are_drawn_empty(browser, tmp_path, d):
+    hmms = random_h3m(np.random.default_rng(d), K=4, S=2, d=d)
+    fit = vhem.VHEM(2, n_init=1, max_iter=5, tol=0, random_state=0).fit(hmms)
+    nothing = [np.full((5, d), np.nan)] * 4
+    open_page(browser, vhem.report.write(tmp_path / "r.html", fit, hmms, sequences=nothing))
+    click(browser, "#member-list button")
+    assert find(browser, "#sequence svg").is_displayed()
+    assert complaints(browser) == []
+
+
 def test_mixtures_of_sequences(browser, study, tmp_path):
     fit = vhem.MixtureOfHMMs(2, n_states=2, n_init=1, random_state=0).fit(study.sequences)
     open_page(browser, vhem.report.write(tmp_path / "r.html", fit, sequences=study.sequences))

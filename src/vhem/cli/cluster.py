@@ -10,10 +10,12 @@ import typer
 from vhem.cli import summary
 from vhem.cli.inputs import Input, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
+from vhem.cli.partitions import executor_at
 from vhem.cli.run_folder import CENTERS, HMMS, RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (
     CenterStates,
+    Dask,
     DataOrModels,
     LearningOptions,
     Out,
@@ -42,6 +44,7 @@ def cluster(
     virtual: Annotated[float, typer.Option(help="Imagined sequences per HMM: how hard assignments are.")] = 100.0,
     restarts: Restarts = None,
     center_states: CenterStates = None,
+    dask: Dask = None,
 ) -> None:
     """Cluster sequences, or HMMs, by VHEM.
 
@@ -61,10 +64,11 @@ def cluster(
         hmms = learned(found, out, learning, run, session)
         length = tau or tau_for(found)
         session.begin(f"clustering {len(hmms)} HMMs")
-        fit = VHEM(
-            clusters, n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts, random_state=run.seed,
-            n_jobs=run.jobs, callback=session.clustering(100),
-        ).fit(hmms)  # fmt: skip
+        with executor_at(dask) as executor:
+            fit = VHEM(
+                clusters, n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts, random_state=run.seed,
+                n_jobs=run.jobs, callback=session.clustering(100), executor=executor,
+            ).fit(hmms)  # fmt: skip
         rows = summary.of_clusters(fit.centers_, hmms.ids, fit.labels_, fit.responsibilities_)
         numbers = {
             "input": summary.of_input(found),

@@ -8,9 +8,10 @@ import typer
 
 from vhem.cli import summary
 from vhem.cli.inputs import read_sequences_only
+from vhem.cli.partitions import PARTS, PartOptions, mixture_of_parts
 from vhem.cli.run_folder import CENTERS, RunWriter
 from vhem.cli.session import Session, show
-from vhem.cli.shared import Data, LearningOptions, Out, RunOptions, TableOptions, expanded
+from vhem.cli.shared import Dask, Data, LearningOptions, Out, RunOptions, TableOptions, expanded
 from vhem.learning.em_h3m import MixtureOfHMMs
 
 
@@ -24,6 +25,21 @@ def mixture(
     learning: LearningOptions,
     run: RunOptions,
     time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop.", show_default=False)] = None,
+    partitions: Annotated[
+        bool,
+        typer.Option("--partitions", help="Read the data part by part, however large it is.", rich_help_panel=PARTS),
+    ] = False,
+    rows_per_part: Annotated[
+        int, typer.Option(min=1, help="Rows of a part of a Parquet file, about.", rich_help_panel=PARTS)
+    ] = 1_000_000,
+    skip_broken: Annotated[
+        bool, typer.Option("--skip-broken", help="Leave out parts that cannot be read.", rich_help_panel=PARTS)
+    ] = False,
+    tau: Annotated[
+        int | None,
+        typer.Option(min=1, help="Length of VHEM's imagined sequences.", rich_help_panel=PARTS, show_default=False),
+    ] = None,
+    dask: Dask = None,
 ) -> None:
     """Learn a mixture of HMMs from sequences by EM (EM-H3M), and cluster them by it.
 
@@ -33,7 +49,15 @@ def mixture(
     For example:
 
         vhem mixture gestures.csv --clusters 4 --states 3 -o mixture
+
+        vhem mixture days/ --partitions --id trip --values x,y,speed --clusters 8 -o mixture
     """
+    if partitions:
+        options = PartOptions(rows_per_part, skip_broken, tau, dask)
+        mixture_of_parts(ctx, data, clusters, out, table, learning, run, options)
+        return
+    if dask is not None:
+        raise ValueError("--dask needs --partitions here: EM on all sequences at once stays in this process.")
     with Session(run.quiet) as session:
         states = learning.n_states()
         if not isinstance(states, int):

@@ -28,6 +28,7 @@ import csv
 import dataclasses
 import json
 import tomllib
+from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +45,7 @@ from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.hierarchy import HierarchicalVHEM
 from vhem.models import H3M
 from vhem.saveable import Saveable
+from vhem.scale.tasks import PartLabels
 from vhem.sequences import Sequences
 from vhem.sequences.reading import read_with_roles
 
@@ -182,6 +184,20 @@ class RunWriter:
         """Write labels.csv."""
         write_labels(self.path / LABELS, ids, labels, responsibilities, first=1)
         self._written.add(LABELS)
+
+    def labels_of_parts(self, parts: Iterable[PartLabels], n_clusters: int) -> IntArray:
+        """Write labels.csv part by part, and return how many sequences each cluster has."""
+        sizes = np.zeros(n_clusters, dtype=np.int64)
+        with atomic_write(self.path / LABELS, "w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["id", "cluster", "probability", *(f"p{k + 1}" for k in range(n_clusters))])
+            for part in parts:
+                best = part.responsibilities[np.arange(len(part.ids)), part.labels]
+                columns = (part.ids, (part.labels + 1).tolist(), best.tolist(), *part.responsibilities.T.tolist())
+                writer.writerows(zip(*columns, strict=True))
+                sizes += np.bincount(part.labels, minlength=n_clusters)
+        self._written.add(LABELS)
+        return sizes
 
     def finish(self, text: str, numbers: dict[str, Any]) -> None:
         """Write the summaries and run.toml, and remove what an older run of another command left."""

@@ -14,6 +14,7 @@ from typing import Any, Self
 import typer
 
 from vhem.learning.progress import FitProgress, Progress
+from vhem.scale.progress import PartProgress
 
 _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 
@@ -145,6 +146,12 @@ class Session:
             self.update(min(1.0, (finished + done) / n_fits), detail)
 
         return callback
+
+    def parts(self, progress: PartProgress) -> None:
+        """Show how far data in parts has been worked through: a callback for `PartitionedH3M`."""
+        remember("What was learned is kept; the same command goes on from there.")
+        done = progress.n_done / progress.n_parts if progress.n_parts else 0.0
+        self.update(done, f"{progress.stage}, {progress.n_sequences:,} sequences")
 
 
 def show(text: str, numbers: dict[str, Any], as_json: bool) -> None:

@@ -195,6 +195,15 @@ CenterStates = Annotated[
 ]
 
 
+Dask = Annotated[
+    str | None,
+    typer.Option(
+        "--dask", help="Do the work on a Dask cluster: its scheduler's address, tcp://…", metavar="ADDRESS",
+        rich_help_panel=_RUN, show_default=False,
+    ),
+]  # fmt: skip
+
+
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with the fields of its groups of options as parameters of its own."""
     hints = get_type_hints(command, include_extras=True)

@@ -90,12 +90,12 @@ def _plain(name: Any) -> Any:
 def clusters_text(rows: list[dict[str, Any]], names: list[str] | None, what: str) -> str:
     """Return a paragraph per cluster."""
     lines = []
-    total = sum(len(row["members"]) for row in rows)
-    for row in rows:
-        n = len(row["members"])
-        lines.append(f"Cluster {row['cluster']}: {n} of {total} {what}")
-        shown = ", ".join(map(str, row["members"][:_NAMES]))
-        lines += [f"    {shown}{f' and {n - _NAMES} more' if n > _NAMES else ''}"] if n else []
+    sizes = [row.get("n_members", len(row.get("members", []))) for row in rows]
+    total = sum(sizes)
+    for row, n in zip(rows, sizes, strict=True):
+        lines.append(f"Cluster {row['cluster']}: {n:,} of {total:,} {what}")
+        shown = ", ".join(map(str, row.get("members", [])[:_NAMES]))
+        lines += [f"    {shown}{f' and {n - _NAMES} more' if n > _NAMES else ''}"] if shown else []
         lines += [f"    {_state_text(state, row['states'], names)}" for state in row["states"]]
         if row.get("doubtful"):
             lines.append(f"    in doubt: {', '.join(map(str, row['doubtful'][:_NAMES]))}")

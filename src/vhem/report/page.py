@@ -22,7 +22,18 @@ from vhem.report.images import embedded
 from vhem.report.payload import as_script, payload
 from vhem.sequences import SequencesLike
 
-_SCRIPTS = ("base.js", "draw.js", "clusters.js", "tree.js", "details.js", "members.js", "start.js")
+_SCRIPTS = (
+    "base.js",
+    "map.js",
+    "chain.js",
+    "models.js",
+    "sequences.js",
+    "clusters.js",
+    "tree.js",
+    "details.js",
+    "members.js",
+    "start.js",
+)
 _TABLES = 60_000  # bytes, about, of the page without data, style and script
 
 

@@ -41,6 +41,7 @@ class PartLabels(NamedTuple):
     name: str  #: of the part
     ids: list[Any]  #: of its sequences
     labels: IntArray  #: the most probable HMM of each
+    responsibilities: FloatArray  #: (n, K) the probability of each HMM
     log_likelihoods: FloatArray  #: of each sequence under the mixture
     n_frames: int  #: of all of them together
 
@@ -98,7 +99,8 @@ def label_part(part: Part, model: H3M, missing: str, n_jobs: int | None) -> Part
         with np.errstate(divide="ignore"):
             joint = model.log_likelihoods(sequences, n_jobs) + np.log(model.weights)
         scores = np.asarray(np.logaddexp.reduce(joint, axis=1))
-        return PartLabels(part.name, list(sequences.ids), joint.argmax(axis=1), scores, len(sequences.X))
+        shares = np.exp(joint - scores[:, None])
+        return PartLabels(part.name, list(sequences.ids), joint.argmax(axis=1), shares, scores, len(sequences.X))
 
     return _attempted(part, work, missing)
 

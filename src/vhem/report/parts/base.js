@@ -2,13 +2,29 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const COLORS = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#999999"];
 // Known classes have colours of their own, lest they be taken for states: Tol's muted scheme, safe for colour-blind readers.
-const CLASS_COLORS = ["#88CCEE", "#CC6677", "#DDCC77", "#117733", "#332288", "#AA4499", "#44AA99", "#999933", "#882255", "#BBBBBB"];
+const CLASS_COLORS = [
+  "#88CCEE",
+  "#CC6677",
+  "#DDCC77",
+  "#117733",
+  "#332288",
+  "#AA4499",
+  "#44AA99",
+  "#999933",
+  "#882255",
+  "#BBBBBB",
+];
 const TOP = DATA.parents.length;
 const N = DATA.members.names.length;
 
 const color = (k) => COLORS[k % COLORS.length];
-function classColor(k) { // beyond ten classes the same hues come darker, then lighter
-  const [towards, part] = [[0, 0], [0, 0.4], [255, 0.5]][Math.floor(k / CLASS_COLORS.length) % 3];
+function classColor(k) {
+  // beyond ten classes the same hues come darker, then lighter
+  const [towards, part] = [
+    [0, 0],
+    [0, 0.4],
+    [255, 0.5],
+  ][Math.floor(k / CLASS_COLORS.length) % 3];
   const hex = CLASS_COLORS[k % CLASS_COLORS.length];
   const mixed = [1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * (1 - part) + towards * part));
   return `rgb(${mixed.join(", ")})`;
@@ -21,16 +37,20 @@ function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes || {})) {
     if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
     else if (name === "style") Object.entries(value).forEach(([key, v]) => node.style.setProperty(key, v));
-    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+    else if (value !== null && value !== undefined && value !== false)
+      node.setAttribute(name, value === true ? "" : value);
   }
   node.append(...children.flat().filter((child) => child !== null && child !== undefined));
   return node;
 }
 const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes, ...children) => fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+const svg = (tag, attributes, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 
 function percent(p) {
-  return (p > 0 && p < 0.001 ? "< 0.1" : (100 * p).toFixed(p > 0.9995 || p === 0 || (p >= 0.1 && p <= 0.9) ? 0 : 1)) + " %";
+  return (
+    (p > 0 && p < 0.001 ? "< 0.1" : (100 * p).toFixed(p > 0.9995 || p === 0 || (p >= 0.1 && p <= 0.9) ? 0 : 1)) + " %"
+  );
 }
 function short(x) {
   if (x === null) return "–";
@@ -38,7 +58,8 @@ function short(x) {
   return size >= 1e6 || (size > 0 && size < 1e-3) ? x.toExponential(2) : String(Number(x.toPrecision(4)));
 }
 const count = (n, thing) => `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : "s"}`;
-const dimension = (k) => (DATA.dimensionNames ? DATA.dimensionNames[k] : DATA.dims === 1 ? "value" : `dimension ${k + 1}`);
+const dimension = (k) =>
+  DATA.dimensionNames ? DATA.dimensionNames[k] : DATA.dims === 1 ? "value" : `dimension ${k + 1}`;
 
 // Children and members of every node: level 0 are the members, level TOP the top.
 const CHILDREN = DATA.parents.map((parent, level) => {
@@ -60,4 +81,6 @@ function classMix(leaves) {
   leaves.forEach((k) => (counts[DATA.members.class[k]] += 1));
   return counts;
 }
-function say(text) { byId("said").textContent = text; }
+function say(text) {
+  byId("said").textContent = text;
+}

@@ -5,39 +5,112 @@ const LEGEND = {
   3: "Each line is the mean of a state over the dimensions; bands are one standard deviation.",
 };
 function legend() {
-  const chainText = " Arrows are as wide as the probability to go there next (from 5 %), loops as that to stay; the dark part of a number's ring is the probability to start there.";
-  const likeText = DATA.layers[0].length ? " States of a member have the colour of the most similar state of its cluster." : "";
-  return LEGEND[Math.min(3, DATA.dims)] + (DATA.dims <= 2 ? chainText : " The chain is drawn where a cluster is opened, with arrows as wide as their probability.") + likeText;
+  const chainText =
+    " Arrows are as wide as the probability to go there next (from 5 %), loops as that to stay; the dark part of a number's ring is the probability to start there.";
+  const likeText = DATA.layers[0].length
+    ? " States of a member have the colour of the most similar state of its cluster."
+    : "";
+  return (
+    LEGEND[Math.min(3, DATA.dims)] +
+    (DATA.dims <= 2
+      ? chainText
+      : " The chain is drawn where a cluster is opened, with arrows as wide as their probability.") +
+    likeText
+  );
 }
 function mixBar(leaves) {
   if (!DATA.members.class) return null;
-  const counts = classMix(leaves), total = leaves.length || 1;
-  const shown = counts.map((n, k) => [n, k]).filter(([n]) => n).sort((a, b) => b[0] - a[0]);
-  const keys = shown.slice(0, 6).map(([n, k]) => el("li", {}, el("b", { style: { background: classColor(k) } }), `${DATA.members.classes[k]} ${n}`));
+  const counts = classMix(leaves),
+    total = leaves.length || 1;
+  const shown = counts
+    .map((n, k) => [n, k])
+    .filter(([n]) => n)
+    .sort((a, b) => b[0] - a[0]);
+  const keys = shown
+    .slice(0, 6)
+    .map(([n, k]) =>
+      el("li", {}, el("b", { style: { background: classColor(k) } }), `${DATA.members.classes[k]} ${n}`),
+    );
   if (shown.length > 6) keys.push(el("li", { class: "muted" }, `and ${shown.length - 6} more`));
-  return el("div", {}, el("div", { class: "mix", "aria-hidden": "true" }, shown.map(([n, k]) => el("i", { style: { flex: String(n / total), background: classColor(k) } }))), el("ul", { class: "keys" }, keys));
+  return el(
+    "div",
+    {},
+    el(
+      "div",
+      { class: "mix", "aria-hidden": "true" },
+      shown.map(([n, k]) => el("i", { style: { flex: String(n / total), background: classColor(k) } })),
+    ),
+    el("ul", { class: "keys" }, keys),
+  );
 }
 function card(level, index) {
-  const leaves = LEAVES[level][index], place = el("div", { class: "figure" });
+  const leaves = LEAVES[level][index],
+    place = el("div", { class: "figure" });
   place.draw = () => place.replaceChildren(drawModel(DATA.layers[level][index], { small: true }));
-  const open = el("button", { class: "button", type: "button", onclick: () => { select(level, index); byId("explore").scrollIntoView(); byId("details").focus({ preventScroll: true }); } }, "Open", el("span", { class: "unseen" }, ` ${nodeName(level, index)}`));
-  return el("li", { class: "card" }, el("h3", {}, `Cluster ${index + 1}`, el("span", {}, `${count(leaves.length, "member")}, ${percent(leaves.length / N)}`)),
-    el("div", { class: "meter", "aria-hidden": "true" }, el("i", { style: { width: `${(100 * leaves.length) / N}%` } })), place, mixBar(leaves), el("div", {}, open));
+  const open = el(
+    "button",
+    {
+      class: "button",
+      type: "button",
+      onclick: () => {
+        select(level, index);
+        byId("explore").scrollIntoView();
+        byId("details").focus({ preventScroll: true });
+      },
+    },
+    "Open",
+    el("span", { class: "unseen" }, ` ${nodeName(level, index)}`),
+  );
+  return el(
+    "li",
+    { class: "card" },
+    el(
+      "h3",
+      {},
+      `Cluster ${index + 1}`,
+      el("span", {}, `${count(leaves.length, "member")}, ${percent(leaves.length / N)}`),
+    ),
+    el(
+      "div",
+      { class: "meter", "aria-hidden": "true" },
+      el("i", { style: { width: `${(100 * leaves.length) / N}%` } }),
+    ),
+    place,
+    mixBar(leaves),
+    el("div", {}, open),
+  );
 }
-const inView = new IntersectionObserver((entries) => entries.filter((e) => e.isIntersecting).forEach((e) => { inView.unobserve(e.target); e.target.draw(); }), { rootMargin: "300px" });
+const inView = new IntersectionObserver(
+  (entries) =>
+    entries
+      .filter((e) => e.isIntersecting)
+      .forEach((e) => {
+        inView.unobserve(e.target);
+        e.target.draw();
+      }),
+  { rootMargin: "300px" },
+);
 function showCards(level) {
   const cards = DATA.layers[level].map((_, index) => card(level, index));
   byId("cards").classList.toggle("profiles", DATA.dims !== 2);
   byId("cards").replaceChildren(...cards);
   cards.forEach((c) => inView.observe(c.querySelector(".figure")));
-  byId("level-choice").querySelectorAll("button").forEach((b) => b.setAttribute("aria-pressed", String(Number(b.dataset.level) === level)));
+  byId("level-choice")
+    .querySelectorAll("button")
+    .forEach((b) => b.setAttribute("aria-pressed", String(Number(b.dataset.level) === level)));
 }
 function startCards() {
   byId("legend").textContent = legend();
   if (TOP > 1) {
     byId("level-choice").hidden = false;
     for (let level = TOP; level >= 1; level -= 1)
-      byId("level-choice").append(el("button", { type: "button", "data-level": level, onclick: () => showCards(level) }, `Level ${level}: ${count(DATA.layers[level].length, "cluster")}`));
+      byId("level-choice").append(
+        el(
+          "button",
+          { type: "button", "data-level": level, onclick: () => showCards(level) },
+          `Level ${level}: ${count(DATA.layers[level].length, "cluster")}`,
+        ),
+      );
   }
   showCards(TOP > 1 && DATA.layers[1].length > 12 ? TOP : 1);
 }

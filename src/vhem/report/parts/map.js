@@ -1,0 +1,133 @@
+// The frame that pictures in one or two dimensions share, and what is drawn in it.
+const MAP = (() => {
+  // one frame for all pictures in one or two dimensions
+  const centers = DATA.layers[1];
+  // Profiles show one standard deviation at most, and only means where there are many states.
+  const reach = DATA.dims < 3 ? 2.8 : Math.max(...centers.map((m) => m.start.length)) <= 4 ? 1.1 : 0.3;
+  const bounds = Array.from({ length: DATA.dims }, (_, d) => {
+    const low = Math.min(...centers.flatMap((m) => m.mean.map((x, s) => x[d] - reach * m.sd[s][d])));
+    const high = Math.max(...centers.flatMap((m) => m.mean.map((x, s) => x[d] + reach * m.sd[s][d])));
+    return [low, high > low ? high : low + 1];
+  });
+  if (DATA.dims !== 2) return { bounds };
+  let [[left, right], [bottom, top]] = bounds;
+  if (DATA.extent) [left, right, bottom, top] = DATA.extent;
+  const ratio = Math.abs((top - bottom) / (right - left));
+  const width = 320,
+    height = DATA.extent || (ratio > 0.3 && ratio < 3) ? Math.min(width * ratio, 460) : 240;
+  const wide = DATA.extent || (ratio > 0.3 && ratio < 3) ? height / ratio : width;
+  return {
+    bounds,
+    width,
+    height,
+    left,
+    right,
+    bottom,
+    top,
+    offset: (width - wide) / 2,
+    wide,
+    x: (v) => (width - wide) / 2 + ((v - left) / (right - left)) * wide,
+    y: (v) => height - ((v - bottom) / (top - bottom)) * height,
+    sx: wide / (right - left),
+    sy: -height / (top - bottom),
+  };
+})();
+const LINE = { fill: "none", "stroke-linejoin": "round" };
+const DASHES = ["", "7 2.5", "2 2", "8 2.5 2 2.5", "4 2", "12 4"];
+
+function describe(model) {
+  const states = model.start.map((start, s) => {
+    const next = model.next[s].map((p, t) => [p, t]).sort((a, b) => b[0] - a[0])[0];
+    const where =
+      DATA.dims <= 3 ? `, mean ${model.mean[s].map((x, d) => `${dimension(d)} ${short(x)}`).join(", ")}` : "";
+    return `State ${s + 1}: ${percent(model.time[s])} of the time${where}, starts ${percent(start)}, next most often state ${next[1] + 1} (${percent(next[0])}).`;
+  });
+  return `HMM with ${count(model.start.length, "state")}. ${states.join(" ")}`;
+}
+
+function gaussians(model, s) {
+  if (model.parts)
+    return model.parts.weight[s]
+      .map((w, m) => ({ w, mean: model.parts.mean[s][m], cov: model.parts.cov[s][m] }))
+      .filter((g) => g.w > 0);
+  const v = model.sd[s].map((x) => x * x);
+  return [
+    {
+      w: 1,
+      mean: model.mean[s],
+      cov:
+        DATA.dims === 2
+          ? [
+              [v[0], 0],
+              [0, v[1]],
+            ]
+          : [[v[0]]],
+    },
+  ];
+}
+
+function ellipse(g, attributes) {
+  const a = g.cov[0][0] * MAP.sx ** 2,
+    b = g.cov[0][1] * MAP.sx * MAP.sy,
+    c = g.cov[1][1] * MAP.sy ** 2;
+  const middle = (a + c) / 2,
+    apart = Math.hypot((a - c) / 2, b);
+  const angle = (Math.atan2(2 * b, a - c) * 90) / Math.PI;
+  const x = MAP.x(g.mean[0]),
+    y = MAP.y(g.mean[1]);
+  const radii = { rx: 2 * Math.sqrt(middle + apart), ry: 2 * Math.sqrt(Math.max(middle - apart, 0)) };
+  return svg("ellipse", { cx: x, cy: y, ...radii, transform: `rotate(${angle.toFixed(2)} ${x} ${y})`, ...attributes });
+}
+// Over an image, which may be light or dark, thin lines have a light edge.
+const memberEllipses = (model, opacity) =>
+  model.start.flatMap((_, s) =>
+    gaussians(model, s).flatMap((g) => [
+      DATA.image ? ellipse(g, { class: "edge", opacity: 0.4 * opacity }) : null,
+      ellipse(g, { class: "member", opacity }),
+    ]),
+  );
+
+function picture(width, height, label, ...content) {
+  return svg(
+    "svg",
+    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, class: DATA.image ? "on-image" : null },
+    ...content,
+  );
+}
+function background() {
+  if (!DATA.image) return [];
+  return [
+    svg("image", {
+      href: DATA.image,
+      x: MAP.offset,
+      y: 0,
+      width: MAP.wide,
+      height: MAP.height,
+      preserveAspectRatio: "none",
+      opacity: 0.85,
+    }),
+  ];
+}
+function mapFrame() {
+  const y = MAP.height,
+    x = MAP.offset;
+  return [
+    svg("rect", { class: "frame", x: x + 0.5, y: 0.5, width: MAP.wide - 1, height: y - 1 }),
+    svg("text", { class: "tick", x, y: y + 13 }, short(Number(MAP.left.toPrecision(3)))),
+    svg(
+      "text",
+      { class: "tick", x: x + MAP.wide / 2, y: y + 13, "text-anchor": "middle" },
+      `${dimension(0)} across, ${dimension(1)} ${MAP.top < MAP.bottom ? "down" : "up"}`,
+    ),
+    svg(
+      "text",
+      { class: "tick", x: x + MAP.wide, y: y + 13, "text-anchor": "end" },
+      short(Number(MAP.right.toPrecision(3))),
+    ),
+  ];
+}
+const asPath = (points) =>
+  points.length ? "M" + points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L") : "";
+function tickAtLeft(x, y, value) {
+  return svg("text", { class: "tick", x, y: y + 4, "text-anchor": "end" }, short(Number(value.toPrecision(3))));
+}
