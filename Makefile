@@ -1,4 +1,5 @@
 # `make demo` and `make test` set everything up themselves: a virtual environment, the build, the dependencies.
+SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -39,12 +40,12 @@ demo: $(PACKAGE)
 test: $(STAMP)
 	$(BIN)/python -m pytest
 
+# Tables on the screen and in results/; those of the documentation are in docs/results/.
+BENCHMARKS := vhem_speed ppk_speed sequence_speed table_reading tree_search scale
 bench: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/vhem_speed.py
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/ppk_speed.py
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/sequence_speed.py
-	$(BIN)/python benchmarks/table_reading.py
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/scale.py
+	@mkdir -p results
+	@set -e -o pipefail; for name in $(BENCHMARKS); do \
+	  OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/$$name.py | tee results/$$name.txt; done
 
 motion: $(STAMP)
 	$(BIN)/vhem experiment motion --out results
