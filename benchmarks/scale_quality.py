@@ -1,7 +1,7 @@
 """How good data in parts is: PartitionedH3M against EM-H3M and VHEM on all sequences at once.
 
-Mixtures of 8 HMMs of 3 states, 10,000 sequences of 50 frames in parts of 2,000. Each entry is the log-likelihood per frame of 4,000
-other sequences, relative to EM started from the truth, and the adjusted Rand index of their labels.
+Mixtures of 8 HMMs of 3 states, 10,000 sequences of 50 frames in parts of 2,000. Each entry is the log-likelihood per
+frame of 4,000 other sequences, relative to EM started from the truth, and the adjusted Rand index of their labels.
 """
 
 from __future__ import annotations
