@@ -23,9 +23,10 @@ RECORDS = ["vhem.files.registry", "vhem.files.model_files"]  # classes that only
 @pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=lambda page: page.name)
 def test_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    namespace = {}
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+    blocks, namespace = re.findall(r"```python\n(.*?)```", page.read_text(), re.S), {}
+    for block in blocks:
         exec(compile(block, str(page), "exec"), namespace)
+    assert "vhem" in namespace
 
 
 def exists(name):
