@@ -95,7 +95,7 @@ def _draw_path(ax: Axes, values: FloatArray, path: IntArray) -> None:
     for t, (x, y) in enumerate(values[:_FEW_STEPS] if short else []):
         if np.isfinite(x) and np.isfinite(y):
             ax.text(x, y, str(t + 1), ha="center", va="center_baseline", fontsize=7, fontweight="bold", zorder=5)
-    ax.legend(frameon=False, fontsize=8, loc="best")
+    ax.legend(fontsize=8, loc="best", framealpha=0.85, facecolor="white", labelcolor="black")  # also over dark images
 
 
 def _draw_strip(ax: Axes, values: FloatArray, path: IntArray) -> None:
