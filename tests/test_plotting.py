@@ -280,3 +280,12 @@ def test_without_matplotlib_the_extra_is_named():
     )
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert out == "pictures need matplotlib: pip install 'vhem[plot]'\n"
+
+
+def test_axes_that_share_their_ranges():
+    hmms = random_h3m(np.random.default_rng(3), K=2, S=2, d=2)
+    fig, axes = plt.subplots(1, 2, sharex=True, sharey=True)
+    for hmm, ax in zip(hmms, axes, strict=True):
+        plot_hmm(hmm, ax=ax)
+    fig.canvas.draw()
+    assert axes[0].get_xlim() == axes[1].get_xlim()

@@ -449,3 +449,11 @@ def test_written_probabilities_are_read_to_the_last_bit(tmp_path_factory, shares
     vhem.write_labels(path, [f"s{k}" for k in range(len(z))], z.argmax(1), z)
     back = read_sequences(path, id="id", values=["p0", "p1"])
     assert back.X.tobytes() == z.tobytes()
+
+
+@pytest.mark.parametrize("name", ["fixation", "Fixation_No", "FixationIndex", "index"])
+def test_a_running_number_is_no_value(tmp_path, name):
+    path = tmp_path / "table.csv"
+    path.write_text(f"viewer,{name},x,y\na,2,7,8\na,1,5,6\nb,1,1,2\n")
+    sequences = vhem.read_sequences(path)
+    np.testing.assert_array_equal(sequences[0], [[5, 6], [7, 8]])

@@ -36,6 +36,14 @@ def read_audio(path: str | Path, sample_rate: int = 22050) -> FloatArray:
     -------
     array of shape (n_samples,)
         The mean of the file's channels, between -1 and 1.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, soundfile, vhem.audio
+    >>> path = tempfile.mkdtemp() + "/tone.wav"
+    >>> soundfile.write(path, np.sin(np.arange(44100) / 10), 44100)
+    >>> vhem.audio.read_audio(path).shape
+    (22050,)
     """
     check_integer("sample_rate", sample_rate, 1)
     if not Path(path).is_file():

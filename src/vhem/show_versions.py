@@ -11,7 +11,15 @@ _LIBRARIES = ("numpy", "scipy", "scikit-learn")
 
 
 def show_versions() -> None:
-    """Print the versions of vhem and its libraries, the engine, its instruction set and the number of threads."""
+    """Print the versions of vhem and its libraries, the engine, its instruction set and the number of threads.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> vhem.show_versions()
+            vhem  ...
+          engine  ...
+    """
     running = engine()
     rows = {
         "vhem": metadata.version("vhem"),

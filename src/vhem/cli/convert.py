@@ -40,7 +40,7 @@ def convert(
     elif suffix in (".npz", ".json") and isinstance(content, (H3M, HMM)):
         (to_npz if suffix == ".npz" else to_json)(content, target, found.feature_names)
     elif suffix in (".csv", ".tsv", ".parquet") and isinstance(content, Sequences):
-        write_columns(target, _long(content, found.feature_names))
+        write_columns(target, long_table(content, found.feature_names))
     else:
         raise ValueError(
             f"a {type(content).__name__} cannot be written as {suffix or target.name!r}: models become .vhem, .npz or "
@@ -49,7 +49,7 @@ def convert(
     typer.echo(f"{target}: {content!r}")
 
 
-def _long(sequences: Sequences, names: list[str] | None) -> dict[str, list[object]]:
+def long_table(sequences: Sequences, names: list[str] | None) -> dict[str, list[object]]:
     """Return a long table: id, group where there is one, frame, values."""
     owner = [i for i, n in enumerate(sequences.lengths.tolist()) for _ in range(n)]
     columns: dict[str, list[object]] = {"id": [sequences.ids[i] for i in owner]}

@@ -12,6 +12,7 @@ import vhem
 from vhem.cli.cluster import cluster
 from vhem.cli.commands import Commands
 from vhem.cli.convert import convert
+from vhem.cli.demo import demo
 from vhem.cli.fit import fit
 from vhem.cli.info import info
 from vhem.cli.mixture import mixture
@@ -52,16 +53,8 @@ def main(
     del version, debug
 
 
-for command in (cluster, fit, tree, mixture, score, report, plot, convert, info):
+for command in (cluster, fit, tree, mixture, score, report, plot, convert, info, demo):
     app.command()(command)
-
-
-@app.command()
-def demo() -> None:
-    """Do the main job end to end on a small simulated study."""
-    from vhem.demo import main as run  # noqa: PLC0415  (commands load only what they need)
-
-    run()
 
 
 @experiments.command()

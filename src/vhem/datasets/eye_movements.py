@@ -43,6 +43,13 @@ def load_eye_movements(durations: bool = False) -> EyeMovements:
     -------
     EyeMovements
         Trials and names. Needs the extra ``vhem[tables]``, for spreadsheets.
+
+    Examples
+    --------
+    >>> from vhem.datasets import load_eye_movements
+    >>> faces = load_eye_movements()
+    >>> len(faces.sequences), len(set(faces.sequences.groups))
+    (399, 10)
     """
     names = ["FixX", "FixY", "FixD"] if durations else ["FixX", "FixY"]
     file = "jov_duration.xls" if durations else "demodata.xls"

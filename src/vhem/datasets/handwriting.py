@@ -53,6 +53,13 @@ def load_character_trajectories(trim: bool = True, download: bool = False) -> Ha
     -------
     HandwritingData
         2858 sequences of 20 letters.
+
+    Examples
+    --------
+    >>> from vhem.datasets import load_character_trajectories
+    >>> letters = load_character_trajectories()
+    >>> letters.sequences
+    Sequences(n=2858, n_dims=3, lengths 60 to 182, ... frames)
     """
     if download:
         _download_if_missing()

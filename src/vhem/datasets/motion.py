@@ -71,6 +71,13 @@ def load_cmu_motion(all_trials: bool = False) -> MotionData:
     -------
     MotionData
         Joint positions in the room, labels and names.
+
+    Examples
+    --------
+    >>> from vhem.datasets import load_cmu_motion
+    >>> motion = load_cmu_motion()
+    >>> len(motion.positions), sorted(set(motion.labels))[:3]
+    (56, ['basket', 'jog', 'jump'])
     """
     wanted = ALL_TRIALS if all_trials else PAPER_TRIALS
     labels = {f"{s}_{n:02d}": label for label, by in wanted.items() for s, trials in by.items() for n in trials}

@@ -61,6 +61,13 @@ def load_gtzan_features() -> MusicData:
     -------
     MusicData
         Ten genres, three ranges of tempo, swing, ternary metre, major and minor; `split` keeps artists apart.
+
+    Examples
+    --------
+    >>> from vhem.datasets import load_gtzan_features
+    >>> music = load_gtzan_features()
+    >>> len(music.songs), music.tags.shape
+    (1000, (1000, 17))
     """
     with np.load(find_data("gtzan_mfcc/gtzan_mfcc.npz", _GTZAN), allow_pickle=False) as arrays:
         songs = Sequences.from_concatenated(arrays["X"], arrays["lengths"], ids=arrays["track"])
@@ -84,6 +91,12 @@ def load_cal500(folder: str | Path | None = None, features: Callable[[Path], Flo
     -------
     MusicData
         The songs. The tags "Genre-Best" and "Solo" are left out, which leaves the 149 that the paper speaks of.
+
+    Examples
+    --------
+    >>> from vhem.datasets import load_cal500
+    >>> load_cal500().tags.shape[1]
+    149
     """
     if folder is not None:
         return _cal500_from_audio(Path(folder), features)

@@ -37,9 +37,15 @@ class DaskExecutor:
 
     Examples
     --------
-    >>> from dask.distributed import Client  # doctest: +SKIP
-    >>> client = Client("tcp://scheduler:8786")  # doctest: +SKIP
-    >>> vhem.VHEM(8, executor=client).fit(hmms)  # doctest: +SKIP
+    >>> import vhem
+    >>> from dask.distributed import Client  # a real one: Client("tcp://scheduler:8786")
+    >>> from vhem.datasets import simulated_study
+    >>> hmms = simulated_study(n_viewers=12).hmms
+    >>> with Client(n_workers=1, processes=False, dashboard_address=None) as client:
+    ...     there = vhem.VHEM(2, executor=client, n_init=1, random_state=0).fit(hmms)
+    >>> here = vhem.VHEM(2, n_init=1, random_state=0).fit(hmms)
+    >>> bool((there.labels_ == here.labels_).all())
+    True
     """
 
     inner_jobs: int | None = 1

@@ -14,7 +14,15 @@ _AHEAD = 2  # tasks waiting for every one that runs: enough to keep all busy, fe
 
 @runtime_checkable
 class Executor(Protocol):
-    """Somewhere to apply functions to many items, with the results in the order of the items."""
+    """Somewhere to apply functions to many items, with the results in the order of the items.
+
+    Examples
+    --------
+    >>> from vhem.executors import Executor, SerialExecutor
+    >>> anywhere: Executor = SerialExecutor()
+    >>> list(anywhere.map(abs, anywhere.keep([-1, 2], "numbers"), name="size"))
+    [1, 2]
+    """
 
     @property
     def inner_jobs(self) -> int | None:
@@ -26,7 +34,7 @@ class Executor(Protocol):
         ...
 
     def map(self, function: Callable[..., Any], items: Iterable[Any], *arguments: Any, name: str) -> Iterator[Any]:
-        """Yield function(item, *arguments) of every item, in order; items are taken only as work goes on."""
+        """Yield ``function(item, *arguments)`` of every item, in order; items are taken only as work goes on."""
         ...
 
 
@@ -112,6 +120,12 @@ def as_executor(value: Any, n_jobs: int | None = None) -> Executor:
     -------
     Executor
         The executor.
+
+    Examples
+    --------
+    >>> from vhem.executors import as_executor
+    >>> list(as_executor("threads", 2).map(pow, [1, 2, 3], 2, name="square"))
+    [1, 4, 9]
     """
     if value is None or value == "serial":
         return SerialExecutor()

@@ -33,6 +33,15 @@ def to_npz(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | No
     -----
     Shapes are those of :class:`H3M`, padded where HMMs differ in size. Ids that are neither all integers nor all text
     become text.
+
+    Examples
+    --------
+    >>> import tempfile, vhem
+    >>> path = tempfile.mkdtemp() + "/hmm.npz"
+    >>> hmm = vhem.HMM([1.0], [[1.0]], means=[[2.0]], covars=[[0.5]])
+    >>> vhem.files.to_npz(hmm, path)
+    >>> vhem.files.from_npz(path)[0].covars.ravel()
+    array([0.5])
     """
     h3m = H3M([model]) if isinstance(model, HMM) else model
     integers = all(type(name) is int for name in h3m.ids)
@@ -92,6 +101,15 @@ def to_json(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | N
     -----
     Each HMM has startprob (S), transmat (S, S), mix_weights (S, M), means (S, M, d) and covars (S, M, d) or
     (S, M, d, d), without padding. Numbers are written so that reading gives the same bits.
+
+    Examples
+    --------
+    >>> import tempfile, vhem
+    >>> path = tempfile.mkdtemp() + "/hmm.json"
+    >>> hmm = vhem.HMM([1.0], [[1.0]], means=[[2.0]], covars=[[0.5]])
+    >>> vhem.files.to_json(hmm, path)
+    >>> vhem.files.from_json(path)[0].means.ravel()
+    array([2.])
     """
     h3m = H3M([model]) if isinstance(model, HMM) else model
     hmms = [
@@ -114,6 +132,15 @@ def from_json(path: str | Path) -> H3M:
     """Read an H3M from JSON as `to_json` writes it.
 
     weights, ids and mix_weights may be missing, and means and covars may be without the axis of components.
+
+    Examples
+    --------
+    >>> import tempfile, vhem
+    >>> path = tempfile.mkdtemp() + "/hmm.json"
+    >>> hmm = vhem.HMM([1.0], [[1.0]], means=[[2.0]], covars=[[0.5]])
+    >>> vhem.files.to_json(hmm, path)
+    >>> vhem.files.from_json(path)[0].means.ravel()
+    array([2.])
     """
     try:
         content: Any = json.loads(Path(path).read_text(encoding="utf-8"))

@@ -57,7 +57,16 @@ _by_class: dict[type, Kind] = {}
 
 
 def register(kind: Kind) -> None:
-    """Make a kind known to `save` and `load`."""
+    """Make a kind known to `save` and `load`.
+
+    Examples
+    --------
+    >>> from vhem.files import Kind, register
+    >>> class Pair:
+    ...     def __init__(self, left, right):
+    ...         self.left, self.right = left, right
+    >>> register(Kind("doc/Pair", Pair, lambda p: {"left": p.left, "right": p.right}, lambda s: Pair(**s)))
+    """
     if _by_name.get(kind.name, kind).cls is not kind.cls:
         raise ValueError(f"there is already a kind {kind.name!r}, for {_by_name[kind.name].cls}; choose another name.")
     _by_name[kind.name] = _by_class[kind.cls] = kind
@@ -74,7 +83,16 @@ def kind_named(name: Any) -> Kind | None:
 
 
 def register_record(cls: Any, name: str | None = None) -> None:
-    """Register a named tuple."""
+    """Register a named tuple.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> from vhem.files import register_record
+    >>> class Result(NamedTuple):
+    ...     score: float
+    >>> register_record(Result, "doc/Result")
+    """
 
     def unpack(state: State) -> Any:
         return cls(**state)
@@ -87,6 +105,14 @@ def register_estimator(cls: Any, name: str | None = None) -> None:
 
     A source of randomness, a callback and a cluster are not kept: `random_state`, `callback` and `executor` become None
     in the file, unless they are a number or a name.
+
+    Examples
+    --------
+    >>> from sklearn.base import BaseEstimator
+    >>> from vhem.files import register_estimator
+    >>> class Nothing(BaseEstimator):
+    ...     pass
+    >>> register_estimator(Nothing, "doc/Nothing")
     """
 
     def pack(estimator: Any) -> State:

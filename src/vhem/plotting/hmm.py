@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vhem.models import HMM
 from vhem.plotting.gaussians import draw_densities, draw_ellipses, draw_profiles, state_means
-from vhem.plotting.style import axes_or_new
+from vhem.plotting.style import axes_or_new, equal_scales
 from vhem.plotting.transitions import draw_chain, plot_transitions
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def plot_hmm(
         ax = axes_or_new(ax, 5.0, 5.0)
         draw_background(ax, image, extent)
         draw_ellipses(ax, hmm)
-        ax.set_aspect("equal", adjustable="datalim" if image is None and extent is None else "box")
+        equal_scales(ax, free=image is None and extent is None)
         places = state_means(hmm)
     elif hmm.n_dims == 1:
         ax = axes_or_new(ax, 5.5, 3.5)

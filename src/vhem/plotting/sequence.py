@@ -13,7 +13,7 @@ from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.models import HMM
 from vhem.plotting.gaussians import draw_ellipses
 from vhem.plotting.hmm import check_names, draw_background
-from vhem.plotting.style import axes_or_new, color, dashes, hatch
+from vhem.plotting.style import axes_or_new, color, dashes, equal_scales, hatch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -69,7 +69,7 @@ def plot_sequence(
         draw_background(ax, image, extent)
         draw_ellipses(ax, hmm, faint=True)
         _draw_path(ax, values, path)
-        ax.set_aspect("equal", adjustable="datalim" if image is None and extent is None else "box")
+        equal_scales(ax, free=image is None and extent is None)
         if names is not None:
             ax.set(xlabel=names[0], ylabel=names[1])
         return ax

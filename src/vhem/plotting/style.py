@@ -46,6 +46,12 @@ def axes_or_new(ax: Axes | None, width: float = 5.0, height: float = 4.0) -> Axe
     return plt.subplots(figsize=(width, height), constrained_layout=True)[1]
 
 
+def equal_scales(ax: Axes, free: bool) -> None:
+    """Give both axes one scale, by widening the range of values where that is free and no other axes share it."""
+    shared = any(len(group.get_siblings(ax)) > 1 for group in (ax.get_shared_x_axes(), ax.get_shared_y_axes()))
+    ax.set_aspect("equal", adjustable="datalim" if free and not shared else "box")
+
+
 def text_size(n: int) -> float:
     """Return a size of letters, in points, at which n of them stay apart: 9 for a few, 5 for very many."""
     return float(min(9.0, max(5.0, 11.0 - n / 8)))

@@ -87,6 +87,16 @@ def read_parts(
     -------
     list of Part
         The parts, named by file and row groups, files in the order of their names.
+
+    Examples
+    --------
+    >>> import tempfile, vhem
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name in ("a", "b"):
+    ...     _ = (folder / f"{name}.csv").write_text(f"trial,x{chr(10)}1,0.5{chr(10)}1,0.7{chr(10)}2,0.1")
+    >>> [part.name for part in vhem.read_parts(folder, id="trial", values=["x"])]
+    ['a.csv', 'b.csv']
     """
     path, rows_per_part = Path(path), check_integer("rows_per_part", rows_per_part, 1)
     if not path.exists():

@@ -11,6 +11,7 @@ _SUBJECT = {"subject", "subjectid", "participant", "participantid", "person", "p
 _SUBJECT |= {"user", "userid", "patient", "patientid", "subj", "observer"}
 _TRIAL = {"trial", "trialid", "session", "sessionid", "trialno", "trialnumber"}
 _TIME = {"time", "t", "timestamp", "frame", "frameid", "frameno", "step", "date", "datetime", "seconds", "timems"}
+_TIME |= {"fixation", "fixationid", "fixationno", "fixationnumber", "fixationindex", "fixid", "fixno", "index", "order"}
 
 
 class Roles(NamedTuple):
