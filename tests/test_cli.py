@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import pty
@@ -20,6 +21,7 @@ from typer.testing import CliRunner
 import vhem
 from vhem.cli import app
 from vhem.cli.run_folder import RunFolder
+from vhem.cli.summary import of_hmm
 from vhem.datasets import simulated_study
 from vhem.files.labels import write_columns
 
@@ -339,3 +341,32 @@ def test_the_faces_of_the_emhmm_toolbox(tmp_path):
     assert len(ours.ids) == len(theirs.ids) == 10
     assert set(ours.labels) == set(theirs.labels) == {0, 1}
     assert adjusted_rand_score(ours.labels, theirs.labels) > 0.5
+
+
+def test_score_takes_the_model_s_columns_by_name(study, clustered, tmp_path):
+    swapped = tmp_path / "swapped.csv"
+    header, *rows = csv.reader(study[0].read_text().splitlines())
+    columns = dict(zip(header, zip(*rows, strict=True), strict=True))
+    write_columns(swapped, {name: list(columns[name]) for name in ("viewer", "trial", "y", "x")})
+    assert run("score", clustered[0], swapped).output == run("score", clustered[0], study[0]).output
+    other = tmp_path / "other.csv"
+    other.write_text("id,u,v\na,1,2\na,2,3\n")
+    message = run("score", clustered[0], other, code=1).output
+    assert "learned from x, y" in message
+    assert "--values" in message
+
+
+def test_a_converted_table_is_read_as_its_origin(study, tmp_path):
+    run("convert", study[0], tmp_path / "long.csv", "--values", "x,y")
+    again, first = vhem.read_sequences(tmp_path / "long.csv"), vhem.read_sequences(study[0], values=["x", "y"])
+    assert again.groups == first.groups
+    np.testing.assert_array_equal(again.X, first.X)
+
+
+def test_more_clusters_than_items_are_refused(study, tmp_path):
+    assert "at most 12" in run("cluster", study[0], "--clusters", 50, "-o", tmp_path / "out", code=1).output
+
+
+def test_shares_of_time_are_those_of_short_trials():
+    once = vhem.HMM([1.0, 0.0], [[0.0, 1.0], [0.0, 1.0]], [[0.0], [1.0]], [[1.0], [1.0]])
+    assert [state["share_of_time"] for state in of_hmm(once, 4)] == [0.25, 0.75]

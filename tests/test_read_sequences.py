@@ -457,3 +457,11 @@ def test_a_running_number_is_no_value(tmp_path, name):
     path.write_text(f"viewer,{name},x,y\na,2,7,8\na,1,5,6\nb,1,1,2\n")
     sequences = vhem.read_sequences(path)
     np.testing.assert_array_equal(sequences[0], [[5, 6], [7, 8]])
+
+
+def test_numbers_that_name_something_are_no_values(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("viewer,trial,x,y,id\na,1,5,6,one\na,2,7,8,two\nb,1,1,2,three\n")
+    sequences = vhem.read_sequences(path)
+    assert sequences.n_dims == 2
+    assert sequences.groups == ["a", "a", "b"]

@@ -53,7 +53,7 @@ def cluster(
 
     For example:
 
-        vhem cluster data.csv --id subject --values x,y --clusters 3 -o out
+        vhem cluster data.csv --id subject,trial --group subject --values x,y --clusters 3 -o out
 
         vhem cluster people/ --clusters 2 --tau 5 -o two-kinds
 
@@ -62,6 +62,7 @@ def cluster(
     with Session(run.quiet) as session:
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
+        check_fillable(clusters, len(hmms), "HMMs")
         length = tau or tau_for(found)
         session.begin(f"clustering {len(hmms)} HMMs")
         with executor_at(dask) as executor:
@@ -69,7 +70,7 @@ def cluster(
                 clusters, n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts, random_state=run.seed,
                 n_jobs=run.jobs, callback=session.clustering(100), executor=executor,
             ).fit(hmms)  # fmt: skip
-        rows = summary.of_clusters(fit.centers_, hmms.ids, fit.labels_, fit.responsibilities_)
+        rows = summary.of_clusters(fit.centers_, hmms.ids, fit.labels_, length, fit.responsibilities_)
         numbers = {
             "input": summary.of_input(found),
             "tau": length,
@@ -92,6 +93,12 @@ def cluster(
         numbers,
         run.json,
     )
+
+
+def check_fillable(clusters: int, n: int, what: str) -> None:
+    """Refuse more clusters than there are things to cluster."""
+    if clusters > n:
+        raise ValueError(f"{n} {what} cannot fill {clusters} clusters; give --clusters of at most {n}.")
 
 
 def tau_for(found: Input) -> int:

@@ -41,8 +41,8 @@ def demo(
             "viewer": columns["group"],
             "trial": [str(name).rpartition(" ")[2] for name in columns["id"]],
             "time": columns["frame"],
-            "x": columns["x"],
-            "y": columns["y"],
+            "x": [round(float(x), 2) for x in sequences.X[:, 0]],
+            "y": [round(float(y), 2) for y in sequences.X[:, 1]],
         },
     )
     typer.echo(f"{table}: {len(sequences)} trials of {len(set(columns['group']))} simulated viewers.")

@@ -25,7 +25,8 @@ app = typer.Typer(
     cls=Commands,
     help=(
         "Cluster hidden Markov models by the distributions they represent, and sequences through them.\n\n"
-        "From a table to clusters in one step: vhem cluster data.csv --id subject --values x,y --clusters 3 -o out"
+        "From a table to clusters in one step: vhem cluster data.csv --id subject,trial --group subject --values x,y "
+        "--clusters 3 -o out"
     ),
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,

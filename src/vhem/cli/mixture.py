@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from vhem.cli import summary
+from vhem.cli.cluster import check_fillable, tau_for
 from vhem.cli.inputs import read_sequences_only
 from vhem.cli.partitions import PARTS, PartOptions, mixture_of_parts
 from vhem.cli.run_folder import CENTERS, RunWriter
@@ -63,12 +64,13 @@ def mixture(
         if not isinstance(states, int):
             raise ValueError(f"--states must be one number for a mixture, got {learning.states!r}.")
         found = read_sequences_only(data, table.reading())
+        check_fillable(clusters, len(found.content), "sequences")
         session.begin(f"learning a mixture of {clusters} HMMs")
         fit = MixtureOfHMMs(
             clusters, states, learning.mix, learning.covariance, learning.topology, n_init=learning.starts,
             time_limit=time_limit, random_state=run.seed, n_jobs=run.jobs, callback=session.clustering(100),
         ).fit(found.content)  # fmt: skip
-        rows = summary.of_clusters(fit.model_, found.content.ids, fit.labels_, fit.responsibilities_)
+        rows = summary.of_clusters(fit.model_, found.content.ids, fit.labels_, tau_for(found), fit.responsibilities_)
         numbers = {
             "input": summary.of_input(found),
             "lower_bound": fit.lower_bound_,

@@ -113,7 +113,7 @@ def _numbers(fit: PartitionedH3M, sizes: np.ndarray, tau: int) -> dict[str, Any]
             "cluster": k + 1,
             "n_members": int(sizes[k]),
             "weight": float(fit.model_.weights[k]),
-            "states": summary.of_hmm(center),
+            "states": summary.of_hmm(center, tau),
         }
         for k, center in enumerate(fit.model_)
     ]

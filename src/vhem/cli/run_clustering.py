@@ -76,15 +76,18 @@ def _run(ctx: typer.Context, run: RunFolder) -> Run:
 
 
 def read_classes(path: Path, ids: list[str]) -> list[str]:
-    """Return the class of every id, from a table with the columns `id` and `class` (or whose first two these are)."""
+    """Return the class of every id, from a table with the columns `id` and `class` (or with just these two)."""
     with open(path, newline="", encoding="utf-8-sig") as file:
         text = file.read()
     dialect = "excel-tab" if "\t" in text.partition("\n")[0] else "excel"
     header, *rows = [row for row in csv.reader(text.splitlines(), dialect) if row] or [[]]
-    if len(header) < 2:
+    if len(header) != 2 and not {"id", "class"} <= set(header):
         raise ValueError(f"{path} must have two columns, id and class, with a header; it has {header}.")
     key, value = (header.index(name) if name in header else k for k, name in enumerate(("id", "class")))
-    known = {row[key]: row[value] for row in rows if len(row) > max(key, value)}
+    known: dict[str, str] = {}
+    for row in rows:
+        if len(row) > max(key, value) and known.setdefault(row[key], row[value]) != row[value]:
+            raise ValueError(f"{path} has two classes for {row[key]!r}: {known[row[key]]!r} and {row[value]!r}.")
     missing = [name for name in ids if name not in known]
     if missing:
         raise ValueError(f"{path} has no class for {missing[0]!r} ({len(missing)} of {len(ids)} ids are missing).")

@@ -6,7 +6,7 @@ import csv
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
@@ -16,6 +16,7 @@ from vhem.cli.run_folder import CENTERS, record
 from vhem.cli.shared import Data, RunOptions, TableOptions, expanded
 from vhem.files.labels import write_columns
 from vhem.models import H3M, HMM
+from vhem.sequences import Sequences
 
 
 @expanded
@@ -41,12 +42,13 @@ def score(
         vhem score out new.csv --id subject,trial --values x,y -o scores.csv
     """
     has_centers = not model.is_dir() or (model / CENTERS).is_file()
-    found = read_model(model, centers=has_centers).content
+    read = read_model(model, centers=has_centers)
+    found = read.content
     found = getattr(found, "centers_", getattr(found, "model_", found))  # of a fitted estimator
     h3m = H3M([found]) if isinstance(found, HMM) else found
     if not isinstance(h3m, H3M):
         raise TypeError(f"{model} holds a {type(h3m).__name__}; an HMM, or a mixture of HMMs, is needed.")
-    sequences = read_sequences_only(data, table.reading()).content
+    sequences = _sequences_for(read.feature_names, data, table)
     scores = h3m.score_samples(sequences, run.jobs)
     columns: dict[str, list[Any]] = {"id": list(sequences.ids), "log_likelihood": scores.tolist()}
     columns["per_frame"] = (scores / sequences.lengths).tolist()
@@ -62,3 +64,17 @@ def score(
         typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
     else:
         csv.writer(sys.stdout, lineterminator="\n").writerows([list(columns), *zip(*columns.values(), strict=True)])
+
+
+def _sequences_for(names: list[str] | None, data: Path, table: TableOptions) -> Sequences:
+    """Read sequences with the columns that a model was learned from, in its order."""
+    found = read_sequences_only(data, table.reading())
+    same = names is None or found.feature_names is None or found.feature_names == names
+    if same or table.values is not None:
+        return cast("Sequences", found.content)
+    if not set(names or ()) <= set(found.feature_names or ()):
+        raise ValueError(
+            f"the model was learned from {', '.join(names or ())}, but the values of {data} are "
+            f"{', '.join(found.feature_names or ())}; name the columns that correspond by --values."
+        )
+    return cast("Sequences", read_sequences_only(data, table.reading()._replace(values=names)).content)

@@ -9,6 +9,7 @@ import numpy as np
 from vhem.cli.inputs import Input
 from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.models import H3M, HMM
+from vhem.models.stationary import time_shares
 from vhem.sequences import Sequences
 
 _NAMES = 12  # members that are named in the text
@@ -43,9 +44,9 @@ def input_text(found: Input) -> str:
     return f"Read {what}{missing}; values: {', '.join(names[:8])}{' …' if len(names) > 8 else ''}."
 
 
-def of_hmm(hmm: HMM) -> list[dict[str, Any]]:
-    """Return the states of an HMM: where they are, how long they last, what follows."""
-    share = hmm.stationary()
+def of_hmm(hmm: HMM, length: int) -> list[dict[str, Any]]:
+    """Return the states of an HMM: where they are, their share of time in sequences of a length, what follows."""
+    share = time_shares(hmm.startprob[None], hmm.transmat[None], length)[0]
     mean = np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means)
     spread = _spread(hmm, mean)
     return [
@@ -69,14 +70,14 @@ def _spread(hmm: HMM, mean: FloatArray) -> FloatArray:
 
 
 def of_clusters(
-    centers: H3M, ids: list[Any], labels: IntArray, responsibilities: FloatArray | None = None
+    centers: H3M, ids: list[Any], labels: IntArray, length: int, responsibilities: FloatArray | None = None
 ) -> list[dict[str, Any]]:
     """Return who is in each cluster, and the states of its centre."""
     rows = []
     for k, center in enumerate(centers):
         members = np.flatnonzero(labels == k)
         row: dict[str, Any] = {"cluster": k + 1, "members": [_plain(ids[i]) for i in members]}
-        row |= {"weight": float(centers.weights[k]), "states": of_hmm(center)}
+        row |= {"weight": float(centers.weights[k]), "states": of_hmm(center, length)}
         if responsibilities is not None:
             row["doubtful"] = [_plain(ids[i]) for i in members if responsibilities[i, k] < 0.9]
         rows.append(row)

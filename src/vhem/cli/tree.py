@@ -62,7 +62,7 @@ def tree(
             sizes, n_trees=trees, n_states=center_states, tau=length, n_init=restarts, random_state=run.seed,
             n_jobs=run.jobs, callback=session.clustering(100, trees * len(sizes)),
         ).fit(hmms)  # fmt: skip
-        rows = summary.of_clusters(fit.levels_[-1], hmms.ids, fit.labels_[-1])
+        rows = summary.of_clusters(fit.levels_[-1], hmms.ids, fit.labels_[-1], length)
         newick = fit.tree_.to_newick()
         numbers = {
             "input": summary.of_input(found),

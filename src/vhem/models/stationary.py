@@ -1,4 +1,4 @@
-"""Long-run occupancy of the states of a Markov chain."""
+"""How much time a Markov chain spends in its states, in the long run and in sequences of a length."""
 
 from __future__ import annotations
 
@@ -81,3 +81,20 @@ def _irreducible(transmat: FloatArray) -> FloatArray:
     for k in range(1, len(A)):
         occupancy[k] = occupancy[:k] @ A[:k, k]
     return np.asarray(occupancy / occupancy.sum())
+
+
+def time_shares(startprob: FloatArray, transmat: FloatArray, length: int) -> FloatArray:
+    """Return the share of time that each of K chains spends in its states in sequences of a length, (K, S).
+
+    Not the long run: short trials may never get there.
+
+    Examples
+    --------
+    >>> start, trans = np.array([[1.0, 0.0]]), np.array([[[0.0, 1.0], [0.0, 1.0]]])  # the second state keeps it
+    >>> time_shares(start, trans, length=4)
+    array([[0.25, 0.75]])
+    """
+    here, total = startprob, np.zeros_like(startprob)
+    for _ in range(length):
+        total, here = total + here, np.einsum("ks,kst->kt", here, transmat)
+    return np.asarray(total / length)

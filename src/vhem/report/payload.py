@@ -11,6 +11,7 @@ from scipy.optimize import linear_sum_assignment
 from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.expectation import divergence
 from vhem.models import H3M, HMM
+from vhem.models.stationary import time_shares
 from vhem.report.clustering import Clustering
 
 _LONGEST = 400  # frames of a sequence that are drawn; of longer ones every second, third, …
@@ -79,26 +80,9 @@ def _significant(values: FloatArray) -> list[Any]:
     return list((np.round(values * scale) / scale).tolist())
 
 
-def time_shares(h3m: H3M, length: int) -> FloatArray:
-    """Return the share of time that each HMM spends in its states in sequences of a length, (K, S).
-
-    Not the long run: short trials may never get there.
-
-    Examples
-    --------
-    >>> once = HMM([1.0, 0.0], [[0.0, 1.0], [0.0, 1.0]], [[0.0], [1.0]], [[1.0], [1.0]])  # the second state keeps it
-    >>> time_shares(H3M([once]), length=4)
-    array([[0.25, 0.75]])
-    """
-    here, total = h3m.startprob, np.zeros_like(h3m.startprob)
-    for _ in range(length):
-        total, here = total + here, np.einsum("ks,kst->kt", here, h3m.transmat)
-    return np.asarray(total / length)
-
-
 def _models(h3m: H3M, decimals: int, tau: int) -> list[dict[str, Any]]:
     """Return HMMs as the page draws them."""
-    shares = time_shares(h3m, tau)
+    shares = time_shares(h3m.startprob, h3m.transmat, tau)
     return [_model(hmm, decimals, shares[k, : hmm.n_states]) for k, hmm in enumerate(h3m)]
 
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 _ID = {"id", "sequence", "sequenceid", "seq", "seqid", "series", "seriesid", "caseid", "recording", "recordingid"}
 _SUBJECT = {"subject", "subjectid", "participant", "participantid", "person", "personid", "viewer", "viewerid"}
 _SUBJECT |= {"user", "userid", "patient", "patientid", "subj", "observer"}
+_GROUP = {"group", "groupid", "groupname"}
 _TRIAL = {"trial", "trialid", "session", "sessionid", "trialno", "trialnumber"}
 _TIME = {"time", "t", "timestamp", "frame", "frameid", "frameno", "step", "date", "datetime", "seconds", "timems"}
 _TIME |= {"fixation", "fixationid", "fixationno", "fixationnumber", "fixationindex", "fixid", "fixno", "index", "order"}
@@ -67,7 +68,8 @@ def given_or_guessed(
         free = [name for name in free if name not in like_time]
     chosen = _listed(values)
     if values is None:
-        chosen = [name for name in free if name not in (*ids, group) and is_numeric(name)]
+        names = _ID | _SUBJECT | _TRIAL | _GROUP  # numbers that name something are no measurements
+        chosen = [n for n in free if n not in (*ids, group) and _plain(n) not in names and is_numeric(n)]
     if not chosen:
         raise ValueError(f"no column of numbers is left for the values; the columns are {_list(columns)}. Give values.")
     return Roles(ids, time, chosen, group)
@@ -78,8 +80,9 @@ def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str |
     named = [name for name in free if _plain(name) in _ID]
     subjects = [name for name in free if _plain(name) in _SUBJECT]
     trials = [name for name in free if _plain(name) in _TRIAL]
+    groups = [name for name in free if _plain(name) in _GROUP] or subjects
     if len(named) == 1:
-        return named, group
+        return named, group or (groups[0] if len(groups) == 1 else None)
     if not named and len(subjects) == 1 and len(trials) == 1:
         return [*subjects, *trials], group or subjects[0]
     if not named and len(subjects) + len(trials) == 1:

@@ -146,7 +146,8 @@ def _time_order(times: npt.NDArray[Any], name: str, ids: Coded, place: Place) ->
         one, other = sorted((int(order[k]), int(order[k + 1])))
         raise ValueError(
             f"sequence {ids.names[ids.codes[one]]!r} has two rows with {name} = {times[one]} ({place(one)} and "
-            f"{place(other)}). Drop one of them, or leave out time to keep the table's order."
+            f"{place(other)}). If these are several trials, name their column in id too; else drop a row, "
+            "or choose another time."
         )
     return order
 
