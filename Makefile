@@ -25,6 +25,7 @@ $(BIN)/python:
 # Installed in place, so that edits of Python code need no new build. The build tools go into the environment too: the
 # compiled part is then rebuilt only where its sources changed.
 $(PACKAGE): $(BIN)/python $(NATIVE)
+	@echo "Compiling the kernels and installing what they need: a few minutes, once."
 	$(BIN)/python -m pip install --quiet scikit-build-core nanobind cmake ninja
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
 	@touch $@

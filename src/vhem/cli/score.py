@@ -60,6 +60,7 @@ def score(
     if out is not None:
         write_columns(out, columns)
         record(ctx, out.with_suffix(".run.toml"))
+        typer.echo(f"Written: {out}")
     elif run.json:
         typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
     else:

@@ -81,7 +81,7 @@ def _write_parquet(path: str | Path, columns: dict[str, list[Any]]) -> None:
         import pyarrow as pa  # noqa: PLC0415  (an extra)
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("parquet needs pyarrow, which is not installed: pip install vhem[tables].") from None
+        raise ModuleNotFoundError("parquet needs pyarrow: pip install 'vhem[tables]'.") from None
     if len({type(name) for name in columns["id"]}) > 1 or isinstance(columns["id"][0], tuple):
         columns = {**columns, "id": list(map(str, columns["id"]))}
     with atomic_write(path) as file:

@@ -65,7 +65,7 @@ def to_multiindex(ids: list[Any], arrays: Iterable[FloatArray], columns: Iterabl
     try:
         import pandas as pd  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("this form needs pandas, which is not installed: pip install vhem[tables].") from None
+        raise ModuleNotFoundError("this form needs pandas: pip install 'vhem[tables]'.") from None
     parts = list(arrays)
     keys = [(name, t) for name, part in zip(ids, parts, strict=True) for t in range(len(part))]
     names = [f"x{k + 1}" for k in range(parts[0].shape[1])] if columns is None else list(columns)

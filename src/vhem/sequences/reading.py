@@ -320,7 +320,7 @@ def _read_parquet(path: Path, options: Options) -> Reading:
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "parquet files are read by pyarrow, which is not installed: pip install vhem[tables]."
+            "parquet files are read by pyarrow, which is not installed: pip install 'vhem[tables]'."
         ) from None
     try:
         schema = pq.read_schema(path)

@@ -191,7 +191,7 @@ def spreadsheet_blocks(path: Path, sheet: str | int) -> Iterator[Block]:
         from python_calamine import CalamineError, CalamineWorkbook, WorksheetNotFound  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "spreadsheets are read by python-calamine, which is not installed: pip install vhem[tables]. "
+            "spreadsheets are read by python-calamine, which is not installed: pip install 'vhem[tables]'. "
             "Or save the sheet as csv."
         ) from None
     try:
