@@ -73,7 +73,8 @@ def tree(
             "notes": session.gather_warnings(),
         }
         text = f"{summary.input_text(found)}\n{fit.tree_} (tau {length}); the top level:\n\n"
-        text += summary.clusters_text(rows, found.feature_names, "HMMs") + f"\n\n{newick}"
+        text += summary.clusters_text(rows, found.feature_names, "HMMs")
+        text += "\n\nThe whole tree is in tree.vhem, and in summary.json as Newick; vhem report shows it."
         writer = RunWriter(ctx, out, found.feature_names)
         for name, model in ((HMMS, hmms), (CENTERS, fit.levels_[-1]), (TREE, fit)):
             writer.model(name, model)

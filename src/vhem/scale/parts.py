@@ -115,7 +115,9 @@ def _parts_of_parquet(
     file: Path, id_column: str | list[str] | None, time: str | None, values: Iterable[str] | None, rows: int
 ) -> Iterator[Part]:
     if not isinstance(id_column, str) or values is None:
-        raise ValueError(f"{file} is a Parquet file: give id, the one column that names sequences, and values.")
+        raise ValueError(
+            f"{file} is a Parquet file: give id, the one column that names sequences (join several), and values."
+        )
     columns = [values] if isinstance(values, str) else list(values)
     for read in row_group_reads(file, id_column, time, columns, rows):
         yield Part(f"{file.name}, row groups {read.first} to {read.last}", read)
