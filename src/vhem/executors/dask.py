@@ -89,6 +89,7 @@ class DaskExecutor:
             running = running[n:]
 
     def _hold(self, item: Any, name: str) -> Any:
+        # Bytes made on this line, for this client's own workers, as Dask sends every task: never those of a file.
         payload = pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)
         return self.client.submit(pickle.loads, payload, key=f"{name}-{_token()}", pure=False)
 
