@@ -9,9 +9,10 @@ from sklearn.model_selection import cross_val_score
 
 import vhem
 from vhem import H3M, H3MTagger, Sequences
+from vhem.files.registry import kind_named
 from vhem.learning.em_h3m_groups import fit_mixtures
 from vhem.metrics import annotation_scores, retrieval_scores
-from vhem.supervised import tag_models
+from vhem.supervised import Songs, tag_models
 from vhem.supervised.fragments import cut_fragments
 
 TAGS = np.array([[1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]])  # two tags that exclude one another, and a third
@@ -65,6 +66,36 @@ def test_a_tag_model_is_the_reduction_of_its_songs_models(data):
     reduced = vhem.VHEM(1, tau=20, tol=1e-6, max_iter=500, random_state=1).fit(fit.tag_models_[0])
     J = vhem.expected_log_likelihood(fit.tag_models_[0], one, 20).mean()
     assert reduced.lower_bound_ / 800 == pytest.approx(J, abs=0.05)
+
+
+def test_tags_may_have_larger_models_than_songs(data):
+    songs, tags = data
+    tagger = H3MTagger(**{**SMALL, "n_states": 3, "n_mix": 2, "song_states": 2, "song_mix": 1})
+    known = tagger.learn_songs(songs)
+    assert {model.means.shape[1:3] for model in known.models} == {(2, 1)}
+    fit = tagger.fit(known, tags)
+    assert {model.means.shape[1:3] for model in fit.tag_models_} == {(3, 2)}
+    assert retrieval_scores(tags, fit.predict_proba(known)).auc[:2].min() > 0.9
+    other = H3MTagger(**SMALL).fit(known, tags)  # the same songs, for tags of another size
+    assert {model.means.shape[1:3] for model in other.tag_models_} == {(2, 1)}
+
+
+def test_files_from_before_songs_had_sizes_of_their_own(data, tmp_path):
+    songs, tags = data
+    tagger = H3MTagger(**SMALL)
+    known = tagger.learn_songs(songs)
+    names = ("method", "song_components", "n_states", "n_mix", "covariance_type", "fragment_length", "hop")
+    Songs(known.sequences, known.models, {name: getattr(tagger, name) for name in names}).save(tmp_path / "old.vhem")
+    old = vhem.load(tmp_path / "old.vhem")
+    expected = tagger.fit(known, tags).predict_proba(songs)
+    np.testing.assert_array_equal(H3MTagger(**SMALL).fit(old, tags).predict_proba(songs), expected)
+    with pytest.raises(ValueError, match="learned with song_states=2, but this tagger has 5"):
+        H3MTagger(**SMALL, song_states=5).fit(old, tags)
+    kind = kind_named("H3MTagger")
+    state = kind.pack(tagger)
+    for name in ("song_states", "song_mix"):
+        del state["params"][name]
+    np.testing.assert_array_equal(kind.unpack(state).predict_proba(songs), expected)
 
 
 def test_songs_learned_once_serve_every_fit_and_fold(data):
@@ -165,6 +196,8 @@ def test_groups_of_fewer_sequences_than_components():
     [
         ({"method": "svm"}, "method must be one of"),
         ({"song_components": 0}, "song_components must be an integer"),
+        ({"song_states": 0}, "song_states must be an integer of at least 1"),
+        ({"song_mix": 1.5}, "song_mix must be an integer of at least 1"),
         ({"hop": 0}, "hop must be an integer of at least 1"),
         ({"tau": -1}, "tau must be an integer of at least 1"),
         ({"n_virtual": 0}, "n_virtual must be a finite number greater than 0"),
@@ -188,7 +221,7 @@ def test_bad_input(data):
         tagger.fit(songs, tags, tag_names=["calm", "wild"])
     with pytest.raises(ValueError, match="sequence 2 has no values"):
         tagger.fit([songs[0], songs[1], np.full((30, 2), np.nan)], np.ones((3, 1)))
-    with pytest.raises(ValueError, match="learned with n_states=2, but this tagger has 3"):
+    with pytest.raises(ValueError, match="learned with song_states=2, but this tagger has 3"):
         H3MTagger(**{**SMALL, "n_states": 3}).fit(tagger.learn_songs(songs), tags)
     with pytest.raises(ValueError, match="X has 1 dimensions, but training songs had 2"):
         tagger.fit(songs, tags).predict_proba([np.zeros(30)])

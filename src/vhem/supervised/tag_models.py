@@ -31,6 +31,8 @@ class Settings(NamedTuple):
     song_components: int
     n_states: int
     n_mix: int
+    song_states: int
+    song_mix: int
     covariance_type: str
     fragment_length: int
     hop: int
@@ -65,7 +67,7 @@ class ByVHEM:
         for part in _chunks(songs, s):
             fragments, song = cut_fragments(part, s.fragment_length, s.hop)
             models += fit_mixtures(
-                fragments, song, s.song_components, s.n_states, s.n_mix, s.covariance_type, reg_covar=s.reg_covar,
+                fragments, song, s.song_components, s.song_states, s.song_mix, s.covariance_type, reg_covar=s.reg_covar,
                 random_state=rng, n_jobs=s.n_jobs,
             )  # fmt: skip
         return models

@@ -82,6 +82,8 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         Components of the model of a tag, and of a song.
     n_states, n_mix : int
         States of each HMM (dimensions of the state of a linear system), Gaussians a state.
+    song_states, song_mix : int, optional
+        The same for the models of songs, with "vhem"; None: as the models of tags.
     covariance_type : {"diag", "full"}
         Form of the covariances.
     fragment_length, hop : int
@@ -145,6 +147,8 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         song_components: int = 2,
         n_states: int = 4,
         n_mix: int = 1,
+        song_states: int | None = None,
+        song_mix: int | None = None,
         covariance_type: str = "diag",
         fragment_length: int = 125,
         hop: int | None = None,
@@ -162,6 +166,8 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         self.song_components = song_components
         self.n_states = n_states
         self.n_mix = n_mix
+        self.song_states = song_states
+        self.song_mix = song_mix
         self.covariance_type = covariance_type
         self.fragment_length = fragment_length
         self.hop = hop
@@ -265,6 +271,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         sizes = ("n_components", "song_components", "n_states", "n_mix", "fragment_length", "n_init")
         for name in sizes:
             check_integer(name, getattr(self, name), 1)
+        song_states, song_mix = self._song_size()
         check_choice("covariance_type", self.covariance_type, ("diag", "full"))
         check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
         check_integer("max_iter", self.max_iter, 0)
@@ -272,20 +279,33 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         hop = max(1, self.fragment_length // 2) if self.hop is None else check_integer("hop", self.hop, 1)
         tau = self.fragment_length if self.tau is None else check_integer("tau", self.tau, 1)
         return Settings(
-            self.n_components, self.song_components, self.n_states, self.n_mix, self.covariance_type,
-            self.fragment_length, hop, tau, self.n_virtual, self.n_init, self.max_iter, self.tol, self.reg_covar,
-            self.n_jobs,
+            self.n_components, self.song_components, self.n_states, self.n_mix, song_states, song_mix,
+            self.covariance_type, self.fragment_length, hop, tau, self.n_virtual, self.n_init, self.max_iter, self.tol,
+            self.reg_covar, self.n_jobs,
         )  # fmt: skip
 
+    def _song_size(self) -> tuple[int, int]:
+        """Return the states of a song's HMMs and the Gaussians of each; only "vhem" has them differ from a tag's."""
+        sizes = []
+        for name, otherwise in (("song_states", self.n_states), ("song_mix", self.n_mix)):
+            size = getattr(self, name)
+            own = self.method == "vhem" and size is not None
+            sizes.append(check_integer(name, size, 1) if own else otherwise)
+        return sizes[0], sizes[1]
+
     def _song_parameters(self) -> dict[str, Any]:
-        names = ("method", "song_components", "n_states", "n_mix", "covariance_type", "fragment_length", "hop")
-        return {name: getattr(self, name) for name in names}
+        names = ("method", "song_components", "covariance_type", "fragment_length", "hop")
+        states, mix = self._song_size()
+        return {**{name: getattr(self, name) for name in names}, "song_states": states, "song_mix": mix}
 
     def _check_songs(self, songs: Songs) -> None:
+        made = songs.made_by
+        if "song_states" not in made:  # a file from when songs had the size of tags
+            made = {**made, "song_states": made.get("n_states"), "song_mix": made.get("n_mix")}
         for name, value in self._song_parameters().items():
-            if songs.made_by.get(name) != value:
+            if made.get(name) != value:
                 raise ValueError(
-                    f"the songs were learned with {name}={songs.made_by.get(name)!r}, but this tagger has {value!r}; "
+                    f"the songs were learned with {name}={made.get(name)!r}, but this tagger has {value!r}; "
                     "learn them again by learn_songs."
                 )
 
