@@ -52,6 +52,19 @@ def test_separated_clusters_are_found(init, covariance_type):
     assert fit.score(h3m) == pytest.approx(fit.lower_bound_ / (100.0 * len(h3m)), rel=1e-9)
 
 
+def test_states_of_many_gaussians_start_from_those_of_the_inputs():
+    """Inputs that are one HMM but for noise: the start from emissions must find as good a centre as the truth does."""
+    rng = np.random.default_rng(0)
+    K, S, M, d = 20, 2, 6, 8
+    rows, even = np.array([[0.9, 0.1], [0.1, 0.9]]), np.full((K, S, M), 1 / M)
+    center, ones = rng.normal(scale=4, size=(1, S, M, d)), np.ones((K, S, M, d))
+    start, trans, noisy = np.full((K, S), 0.5), np.tile(rows, (K, 1, 1)), center + 0.3 * rng.standard_normal(ones.shape)
+    h3m = H3M.from_arrays(start, trans, noisy, ones, even)
+    truth = H3M.from_arrays(start[:1], trans[:1], center, ones[:1], even[:1])
+    reached, best = (VHEM(1, init=i, n_init=4, random_state=0).fit(h3m).lower_bound_ for i in ("emissions", truth))
+    assert reached == pytest.approx(best, rel=1e-6)  # Gaussians split along one axis: 1 % less
+
+
 def test_centres_average_their_members():
     h3m, _ = clustered(spread=12.0)
     fit = VHEM(3, random_state=0).fit(h3m)

@@ -10,7 +10,7 @@ import numpy as np
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
 from vhem.kernels.vhem import BaseModels, expected_log_likelihood, self_log_likelihood
 from vhem.learning.hem_gmm import Gaussians, reduce_gaussians, weighted_choice
-from vhem.learning.resizing import Chain, resize, resize_mixture, stack
+from vhem.learning.resizing import Chain, grouped, resize, resize_mixture, stack
 
 _BLUR = 0.02  # of every probability row made from counts: a transition nobody happened to make stays possible
 _POOL, _POOL_PER_CLUSTER = 2000, 20  # inputs that seeds are chosen from: the larger of this, and so many per cluster
@@ -47,7 +47,10 @@ def start_kmeans_plus_plus(
 def start_from_emissions(
     base: BaseModels, weights: FloatArray, shape: Shape, rng: np.random.Generator, n_threads: int
 ) -> Parameters:
-    """Make groups around inputs far from one another; a group's states are its pooled emissions, reduced by HEM."""
+    """Make groups around inputs far from one another; a group's states are its pooled emissions, reduced by HEM.
+
+    Where states have several Gaussians, HEM makes these of the emissions that went to the state.
+    """
     groups = _spread_out(base, weights, shape, rng, n_threads)[1]
     chains = [_center_of_group(base, weights, group, shape, rng) for group in groups]
     return stack(_fill_up(chains, shape, rng))
@@ -116,12 +119,11 @@ def _center_of_group(
     members = base.parameters.take(group)
     flow = weights[group, None] * base.occupancy[group]  # how much of the group's time each state takes
     pooled, owner = _pooled_emissions(members, flow)
-    states, label = reduce_gaussians(pooled, shape.n_states, rng)
+    states, label = _group_emissions(pooled, owner, shape, rng)
     n = len(states.weights)
-    emissions = [
-        resize_mixture(Gaussians(np.ones(1), states.means[s : s + 1], states.covars[s : s + 1]), shape.n_mix)
-        for s in range(n)
-    ]
+    wholes = [Gaussians(np.ones(1), states.means[s : s + 1], states.covars[s : s + 1]) for s in range(n)]
+    parts = [Gaussians(*(array[label == s] for array in pooled)) for s in range(n)]
+    emissions = [_emission(*both, shape.n_mix, rng) for both in zip(wholes, parts, strict=True)]
     goes_to = np.zeros((*flow.shape, n))
     np.add.at(goes_to, (owner[:, 0], owner[:, 1], label), pooled.weights)
     goes_to /= np.maximum(goes_to.sum(-1, keepdims=True), np.finfo(float).tiny)
@@ -137,6 +139,28 @@ def _pooled_emissions(members: Parameters, flow: FloatArray) -> tuple[Gaussians,
     real = np.argwhere(share > 0)
     at = tuple(real.T)
     return Gaussians(share[at], members.means[at], members.covars[at]), real[:, :2]
+
+
+def _group_emissions(
+    pooled: Gaussians, owner: IntArray, shape: Shape, rng: np.random.Generator
+) -> tuple[Gaussians, IntArray]:
+    """Return a Gaussian for each state of the centre, and the state that each of the pooled ones goes to.
+
+    Where centres have several Gaussians a state, those of one state of an input go the same way: VHEM will never part
+    them.
+    """
+    if shape.n_mix == 1:
+        return reduce_gaussians(pooled, shape.n_states, rng)
+    number = np.unique(owner, axis=0, return_inverse=True)[1].ravel()
+    states, label = reduce_gaussians(grouped(pooled, number), shape.n_states, rng)
+    return states, label[number]
+
+
+def _emission(whole: Gaussians, parts: Gaussians, n_mix: int, rng: np.random.Generator) -> Gaussians:
+    """Return the mixture of a state: made of what went to it; one Gaussian, or a state of nothing, stays as it was."""
+    mixture = reduce_gaussians(parts, n_mix, rng)[0] if n_mix > 1 and len(parts.weights) else whole
+    used = mixture.weights > 0
+    return resize_mixture(Gaussians(*(array[used] for array in mixture)), n_mix)
 
 
 def _blurred(counts: FloatArray) -> FloatArray:

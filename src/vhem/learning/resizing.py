@@ -47,7 +47,7 @@ def resize_mixture(mixture: Gaussians, n: int) -> Gaussians:
     """Return a mixture of exactly n Gaussians."""
     while len(mixture.weights) > n:
         a, b = _closest(mixture)
-        mixture = _group(mixture, np.where(np.arange(len(mixture.weights)) == b, a, np.arange(len(mixture.weights))))
+        mixture = grouped(mixture, np.where(np.arange(len(mixture.weights)) == b, a, np.arange(len(mixture.weights))))
     while len(mixture.weights) < n:
         mixture = _split_gaussian(mixture, int(np.argmax(mixture.weights)))
     return mixture
@@ -77,7 +77,7 @@ def moments(mixture: Gaussians) -> tuple[FloatArray, FloatArray]:
     return mean, np.tensordot(w, mixture.covars + outer, 1)
 
 
-def _group(mixture: Gaussians, labels: IntArray) -> Gaussians:
+def grouped(mixture: Gaussians, labels: IntArray) -> Gaussians:
     """Replace the Gaussians of each label by one with their moments."""
     parts = [Gaussians(*(array[labels == label] for array in mixture)) for label in np.unique(labels)]
     pairs = [moments(part) for part in parts]
