@@ -56,6 +56,13 @@ def test_the_semantic_multinomial_by_hand(data):
     np.testing.assert_allclose(tagger.predict_proba(songs[:3]), expected, rtol=1e-9)
 
 
+def test_frames_count_one_by_one_for_gaussian_mixtures(data):
+    songs, tags = data
+    tagger = H3MTagger(**{**SMALL, "method": "gmm"}).fit(songs, tags)
+    expected = [[m.score_samples(song).mean() for m in tagger.tag_models_] for song in songs]
+    np.testing.assert_allclose(tagger.decision_function(songs), expected, rtol=1e-10)
+
+
 def test_a_tag_model_is_the_reduction_of_its_songs_models(data):
     songs, tags = data
     tagger = H3MTagger(**{**SMALL, "n_components": 100})

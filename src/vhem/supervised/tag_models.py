@@ -15,7 +15,7 @@ from vhem.learning.em_h3m_groups import fit_mixtures
 from vhem.learning.gaussian_mixture import HEMGaussianMixture
 from vhem.learning.hem_dtm import HEMDynamicTextures
 from vhem.learning.vhem import VHEM
-from vhem.models import GMM, H3M, MixtureOfLDS
+from vhem.models import GMM, H3M, HMM, MixtureOfLDS
 from vhem.models.lds import complete_sequences
 from vhem.sequences import Sequences
 from vhem.supervised.classifier import class_log_likelihoods
@@ -167,10 +167,10 @@ class ByGMM:
         return GMM(pooled.weights @ fit.responsibilities_, fit.mixture_.means, fit.mixture_.covars)
 
     def log_likelihoods(self, songs: Sequences, tag_models: list[GMM], s: Settings) -> FloatArray:
-        """Average the frames of each song."""
-        del s
-        frames = np.column_stack([model.score_samples(songs.X) for model in tag_models])
-        return np.asarray(np.add.reduceat(frames, songs.offsets[:-1], axis=0) / songs.lengths[:, None])
+        """Average the frames of each song, gone through whole under HMMs of one state."""
+        one = np.ones((1, 1))
+        hmms = [H3M([HMM(one[0], one, m.means[None], m.covars[None], m.weights[None])]) for m in tag_models]
+        return class_log_likelihoods(hmms, songs, s.n_jobs) / songs.lengths[:, None]
 
 
 FAMILIES: dict[str, Family] = {"vhem": ByVHEM(), "em": ByEM(), "dtm": ByDTM(), "gmm": ByGMM()}
