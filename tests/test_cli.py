@@ -61,7 +61,7 @@ def clustered(study, tmp_path_factory):
 def test_from_table_to_clusters_in_one_step(study, clustered):
     out, result = clustered
     assert sorted(p.name for p in out.iterdir()) == [
-        "centers.vhem", "hmms.vhem", "labels.csv", "run.toml", "summary.json", "summary.txt"
+        "centers.vhem", "hmms.vhem", "labels.csv", "restarts.json", "run.toml", "summary.json", "summary.txt"
     ]  # fmt: skip
     folder = RunFolder(out)
     found = folder.labels
@@ -74,7 +74,10 @@ def test_from_table_to_clusters_in_one_step(study, clustered):
     hmms = vhem.fit_hmms(sequences, 3, groups=sequences.groups, n_init=5, random_state=0)
     fit = vhem.VHEM(3, tau=8, random_state=0).fit(hmms)
     assert folder.hmms == hmms
-    assert folder.centers == fit.centers_
+    assert folder.centers == fit.centers_.with_ids([1, 2, 3])  # as clusters are called in labels.csv
+    assert [history.bounds[-1] for history in folder.restarts] == pytest.approx(
+        [restart.lower_bounds[-1] for restart in fit.restarts_], abs=1e-3
+    )
     np.testing.assert_array_equal(found.labels, fit.labels_)
     np.testing.assert_array_equal(found.responsibilities, fit.responsibilities_)
     assert folder.sequences() == sequences
@@ -109,7 +112,7 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     path, truth = study
     run("fit", path, "-o", tmp_path / "people", "--states", "2-3")
     assert set(RunFolder(tmp_path / "people").hmms.n_states) <= {2, 3}
-    run("fit", path, "-o", tmp_path / "people")
+    run("fit", path, "-o", tmp_path / "people", "--overwrite")
     assert RunFolder(tmp_path / "people").hmms == RunFolder(clustered[0]).hmms
     run("cluster", tmp_path / "people", "-k", 3, "--tau", 8, "-o", tmp_path / "three")
     assert RunFolder(tmp_path / "three").centers == RunFolder(clustered[0]).centers
@@ -142,14 +145,19 @@ def test_mixture(study, tmp_path):
     folder = RunFolder(tmp_path / "m")
     assert folder.summary == numbers
     assert len(folder.labels.ids) == len(truth.sequences)
-    assert folder.centers == vhem.MixtureOfHMMs(3, 2, n_init=2, random_state=0).fit(vhem.read_sequences(path)).model_
+    fit = vhem.MixtureOfHMMs(3, 2, n_init=2, random_state=0).fit(vhem.read_sequences(path))
+    assert folder.centers == fit.model_.with_ids([1, 2, 3])
+    assert len(folder.restarts) == 2
     with pytest.raises(FileNotFoundError, match=r"has no hmms\.vhem: `vhem mixture` does not write it"):
         _ = folder.hmms
 
 
 def test_another_command_into_the_same_folder_leaves_nothing_stale(study, tmp_path):
     run("tree", study[0], "--levels", "2,1", "--trees", 1, "-o", tmp_path / "out")
-    run("fit", study[0], "-o", tmp_path / "out")
+    message = run("fit", study[0], "-o", tmp_path / "out", code=1).stderr
+    assert "holds a finished run of `vhem tree`" in message
+    assert "--overwrite" in message
+    run("fit", study[0], "-o", tmp_path / "out", "--overwrite")
     assert not (tmp_path / "out" / "tree.vhem").exists()
     assert RunFolder(tmp_path / "out").command == "fit"
 
@@ -183,14 +191,14 @@ def test_convert_and_info(clustered, tmp_path, study):
         (["cluster", "bad.csv", "-k", "2", "-o", "out"], "row 3: column 'x' has 'oops'"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--values", "z"], "there is no column 'z'"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--states", "few"], "--states must be like 3, 1-5 or 2,4"),
-        (["cluster", "good.csv", "-k", "2", "-o", "out", "--covariance", "round"], "covariance_type must be one of"),
+        (["cluster", "good.csv", "-k", "2", "-o", "out", "--covariance", "round"], "--covariance must be one of"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "group"], "the sequences have no groups"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "day"], "--per must be auto, sequence or group"),
         (["tree", "good.csv", "--levels", "a,b", "-o", "out"], "--levels must be numbers like 8,4,2"),
         (["mixture", "good.csv", "-k", "2", "--states", "1-3", "-o", "out"], "--states must be one number"),
         (["fit", "cut.vhem", "-o", "out"], "cut.vhem is cut short"),
         (["fit", "model.vhem", "-o", "out"], "holds HMMs; sequences are needed"),
-        (["info", "good.csv", "--decimal", "x"], "decimal must be 'auto', '.' or ','"),
+        (["info", "good.csv", "--decimal", "x"], "--decimal must be 'auto', '.' or ','"),
         (["score", "lds.vhem", "good.csv"], "holds a LinearDynamicalSystem; an HMM, or a mixture of HMMs, is needed"),
         (["cluster", "lds.vhem", "-k", "2", "-o", "out"], "holds a LinearDynamicalSystem; HMMs (an H3M)"),
         (["info", "empty-run"], "no file that could be read"),

@@ -424,7 +424,7 @@ def test_bad_parts(data, tmp_path):
         estimator().fit(data[1])
     with pytest.raises(TypeError, match="read_parts"):
         estimator().fit("data.parquet")
-    with pytest.raises(FileNotFoundError, match="no file or folder"):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
         read_parts(tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match="has no files"):
         read_parts(tmp_path)
