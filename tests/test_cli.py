@@ -23,6 +23,7 @@ from vhem.cli import app
 from vhem.cli.run_folder import RunFolder
 from vhem.cli.summary import of_hmm
 from vhem.datasets import simulated_study
+from vhem.files import describe
 from vhem.files.labels import write_columns
 
 VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
@@ -30,7 +31,7 @@ VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
 
 def run(*words, code=0):
     """Run the command here, and return what it printed."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = CliRunner().invoke(app, [str(word) for word in words], prog_name="vhem")
     assert result.exit_code == code, result.output + repr(result.exception)
     return result
 
@@ -162,6 +163,57 @@ def test_another_command_into_the_same_folder_leaves_nothing_stale(study, tmp_pa
     assert RunFolder(tmp_path / "out").command == "fit"
 
 
+def test_a_finished_run_is_replaced_only_on_demand(study, tmp_path):
+    out = tmp_path / "out"
+    words = ("cluster", study[0], "--restarts", 1, "--starts", 1, "-o", out)
+    run(*words, "-k", 2)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    message = run(*words, "-k", 3, code=1).stderr
+    assert f"vhem: {out} holds a finished run with other settings (clusters 2, now 3)." in message
+    assert "-o, or replace that run by --overwrite" in message
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    run("report", out)
+    (out / "pictures").mkdir()
+    for name in ("centers.png", "cluster1.svg", "mine.png"):
+        (out / "pictures" / name).write_bytes(b"")
+    said = run(*words, "-k", 2, "--jobs", 1).stderr  # the same again; threads change nothing
+    assert "note: removed what showed an older run: report.html" in said
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}.keys() == before.keys()
+    assert [path.name for path in (out / "pictures").iterdir()] == ["mine.png"]
+    run(*words, "-k", 3, "--overwrite")
+    assert len(RunFolder(out).centers) == 3
+    assert "overwrite" not in RunFolder(out).options
+    (tmp_path / "file").write_text("")
+    assert "is a file; --out names a folder" in run("fit", study[0], "-o", tmp_path / "file", code=1).stderr
+
+
+def test_models_remember_how_long_the_sequences_were(study, clustered, tmp_path):
+    path, truth = study
+    median = round(float(np.median(truth.sequences.lengths)))
+    run("fit", path, "-o", tmp_path / "people", "--starts", 1)
+    words = ("-k", 2, "--restarts", 1)
+    shown = run("cluster", path, *words, "--starts", 1, "-o", tmp_path / "one").stdout
+    assert f"(tau {median}, the median length of the sequences)." in shown
+    run("convert", tmp_path / "people" / "hmms.vhem", tmp_path / "people.json")
+    for k, model in enumerate((tmp_path / "people", tmp_path / "people" / "hmms.vhem", tmp_path / "people.json")):
+        shown = run("cluster", model, *words, "-o", tmp_path / f"again{k}").stdout
+        assert f"(tau {median}, the median length of the sequences behind the HMMs)." in shown
+        assert RunFolder(tmp_path / f"again{k}").summary["tau"] == median
+    shown = run("tree", tmp_path / "again0", "--levels", "2,1", "--trees", 1, "-o", tmp_path / "tree").stdout
+    assert f"(tau {median}, the median length of the sequences behind the HMMs); the top" in shown
+    RunFolder(clustered[0]).hmms.save(tmp_path / "bare.vhem")
+    shown = run("cluster", tmp_path / "bare.vhem", *words, "-o", tmp_path / "bare").stdout
+    assert "(tau 10; how long the sequences were is not known: give --tau, about their length)" in shown
+    assert "2 clusters (tau 4)." in run("cluster", tmp_path / "people", *words, "--tau", 4, "-o", tmp_path / "o").stdout
+
+
+def test_long_sequences_do_not_make_tau_long(tmp_path):
+    rows = "".join(f"{name},{x}\n" for name in "ab" for x in np.random.default_rng(0).normal(size=80))
+    (tmp_path / "t.csv").write_text("id,x\n" + rows)
+    shown = run("cluster", tmp_path / "t.csv", "-k", 1, "--states", 1, "-o", tmp_path / "out").stdout
+    assert "(tau 50, the median length of the sequences, at most 50)" in shown
+
+
 def test_convert_and_info(clustered, tmp_path, study):
     out, _ = clustered
     centers = RunFolder(out).centers
@@ -169,7 +221,16 @@ def test_convert_and_info(clustered, tmp_path, study):
         run("convert", out / "centers.vhem", tmp_path / f"c.{ending}")
         run("convert", tmp_path / f"c.{ending}", tmp_path / "back.vhem")
         assert vhem.load(tmp_path / "back.vhem") == centers
-        assert "H3M(n_hmms=3" in run("info", tmp_path / f"c.{ending}").stdout
+        shown = run("info", tmp_path / f"c.{ending}").stdout
+        for line in (
+            "H3M(n_hmms=3",
+            "dimensions: x, y",
+            "ids: 1, 2, 3",
+            "made by: `vhem cluster`, with vhem",
+            "seed = 0",
+        ):
+            assert line in shown
+        assert describe(tmp_path / "back.vhem").about["options"] == RunFolder(out).options
     run("convert", study[0], tmp_path / "s.csv")
     assert vhem.read_sequences(tmp_path / "s.csv", id="id", group="group") == vhem.read_sequences(study[0])
     run("convert", study[0], tmp_path / "s.vhem")
@@ -228,9 +289,42 @@ def test_a_reader_that_has_seen_enough(study, clustered):
     assert done.stderr == ""
 
 
-def test_usage_errors_and_help():
-    assert run("cluster", "x.csv", code=2).stderr
-    assert run("nonsense", code=2).stderr
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["clustr"], "vhem: no such command 'clustr'"),
+        (["--nonsense"], "vhem: no such option: --nonsense"),
+        (["cluster"], "vhem cluster: missing argument"),
+        (["cluster", "x.csv"], "vhem cluster: missing option '--clusters'"),
+        (["cluster", "x.csv", "--cluster", "3"], "vhem cluster: no such option: --cluster; did you mean --clusters?"),
+        (["cluster", "x.csv", "-k", "three", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
+        (["cluster", "x.csv", "-k", "0", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
+        (["cluster", "x.csv", "-k"], "vhem cluster: option '-k' requires an argument"),
+        (["fit", "x.csv", "y.csv", "-o", "o"], "vhem fit: got unexpected extra argument"),
+        (["fit", "x.csv"], "vhem fit: missing option '--out'"),
+        (["tree", "x.csv", "-o", "o", "--tres", "3"], "vhem tree: no such option: --tres; did you mean --trees?"),
+        (["mixture", "x.csv", "-k", "2", "-o", "o", "--time-limit", "now"], "vhem mixture: invalid value for"),
+        (["score", "model.vhem"], "vhem score: missing argument"),
+        (["convert", "model.vhem"], "vhem convert: missing argument"),
+        (["info"], "vhem info: missing argument"),
+        (["report"], "vhem report: missing argument"),
+        (["plot", "out", "--dpi", "many"], "vhem plot: invalid value for '--dpi'"),
+        (["demo", "x"], "vhem demo: got unexpected extra argument"),
+        (["experiment", "nothing"], "vhem experiment: no such command 'nothing'"),
+        (["experiment", "motion", "--seedz", "3"], "vhem experiment motion: no such option: --seedz; did you mean"),
+    ],
+)
+@pytest.mark.parametrize("debug", [[], ["--debug"]])
+def test_misuse_is_told_in_one_line_with_a_cure(words, message, debug):
+    done = run(*words, *debug, code=2)
+    command = message.partition(":")[0]
+    assert done.stderr.startswith(message)
+    assert done.stderr.endswith(f"See `{command} --help`.\n")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_help():
     for command in ("fit", "cluster", "tree", "mixture", "score", "convert", "info"):
         text = run(command, "--help").stdout
         assert f"vhem {command}" in text
@@ -253,7 +347,9 @@ def test_plain_lines_where_there_is_no_terminal(study, tmp_path, monkeypatch):
     assert "clustering 12 HMMs: " in said
     assert "bound -" in said
     assert "s left" in said
-    assert not run("cluster", study[0], "-k", 3, "-q", "-o", tmp_path / "out").stderr
+    assert not run("cluster", study[0], "-k", 3, "-q", "-o", tmp_path / "out").stderr, (
+        "the same again is no overwriting"
+    )
 
 
 def test_a_bar_on_a_terminal(study, tmp_path):

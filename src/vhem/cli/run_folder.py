@@ -266,8 +266,7 @@ def _check_free(out: Path, run: dict[str, Any], overwrite: bool) -> None:
         raise NotADirectoryError(f"{out} is a file; --out names a folder for the results.")
     if overwrite or not (out / RUN).is_file():
         return
-    older = RunFolder(out)
-    now = json.loads(json.dumps(run["options"]))
+    older, now = RunFolder(out), run["options"]
     names = sorted({*older.options, *now} - set(_WITHOUT_EFFECT))
     changed = [
         f"{name} {older.options.get(name, 'not given')}, now {now.get(name, 'not given')}"
@@ -289,10 +288,14 @@ def recorded(ctx: typer.Context) -> dict[str, Any]:
     """Return the options of a command and what runs it; paths are made absolute, so that it can be done again."""
     skipped = ("config", "json", "quiet", "overwrite")
     given = {key: value for key, value in ctx.params.items() if value is not None and key not in skipped}
-    options = {key: str(value.resolve()) if isinstance(value, Path) else value for key, value in given.items()}
+    options = {key: _as_toml(value) for key, value in given.items()}
     made = provenance({})
     made_with = {**made["versions"], "engine": made["engine"]}
     return {"command": str(ctx.info_name), "options": options, "made_with": made_with}
+
+
+def _as_toml(value: Any) -> Any:
+    return str(value.resolve()) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
 
 
 def record(ctx: typer.Context, path: Path) -> None:

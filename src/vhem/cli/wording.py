@@ -26,8 +26,10 @@ _PHRASES = (  # words that mean an option only here, and advice that the command
     (r"\b([Gg]ive|and) values\b", r"\1 --values"),
     (r"^(topology|decimal|tau|levels|values) (must|names)", r"--\1 \2"),
     (r"choose another time\b", "choose another column by --time"),
+    (r"\bsay decimal=','", "give --decimal ,"),
+    (r"\bGive its encoding\b", "Give its --encoding"),
     (r"max_iter=(\d+)", r"\1"),
-    (r"; raise max_iter or tol", ""),
+    (r" to tol=[-.e\d]+|; raise max_iter or tol", ""),
     (r" \(reg_covar\)| or (raise|set) reg_covar", ""),
 )
 
