@@ -207,3 +207,14 @@ def test_choosing_needs_something_to_choose_from():
         choose_n_clusters(h3m[:1])
     with pytest.raises(ValueError, match="each of candidates must be an integer"):
         choose_n_clusters(h3m, [0, 1])
+
+
+def test_more_clusters_than_inputs_are_refused():
+    h3m, _ = nested(n_inputs=16)
+    with pytest.raises(ValueError, match="levels: the first is 8, but there are only 5 HMMs; ask for at most 5"):
+        HierarchicalVHEM().fit(h3m[:5])
+    with pytest.raises(ValueError, match="candidates: the largest is 6, but there are only 5 HMMs"):
+        choose_n_clusters(h3m[:5], [2, 6])
+    # Half of the inputs may be fewer than the clusters: each then has a cluster to itself.
+    numbers = choose_n_clusters(h3m[:5], [2, 5], n_resamples=1, random_state=0)
+    assert np.isfinite(numbers.stability).all()

@@ -83,6 +83,7 @@ def test_any_input_gives_finite_models_and_a_bound_that_never_falls(
     seed, K, n_clusters, n_states, n_mix, covariance_type, tau, n_virtual, weight_form, ragged, zeros, init
 ):
     h3m = random_h3m(np.random.default_rng(seed), K, 4, 2, 2, ["diag", "full"][seed % 2], ragged, zeros)
+    n_clusters = min(n_clusters, K)
     fit = VHEM(
         n_clusters, n_states, n_mix, covariance_type, tau, n_virtual, init=init, n_init=2, max_iter=15,
         weight_form=weight_form, random_state=seed,
@@ -211,12 +212,15 @@ def test_equal_inputs_stay_themselves():
     assert np.isfinite(fit.lower_bound_)
 
 
-def test_as_many_clusters_as_inputs_or_more():
+def test_as_many_clusters_as_inputs_but_no_more():
     h3m, _ = clustered(K=4, n_clusters=4)
     fit = VHEM(4, random_state=0, n_init=8).fit(h3m)
     assert sorted(fit.labels_) == [0, 1, 2, 3]
-    with pytest.warns(RuntimeWarning, match=r"there are more clusters \(9\) than inputs \(4\)"):
-        assert len(set(VHEM(9, random_state=0).fit(h3m).labels_)) == 4
+    with pytest.raises(ValueError, match="n_clusters is 9, but there are only 4 HMMs; ask for at most 4"):
+        VHEM(9, random_state=0).fit(h3m)
+    some = h3m.with_weights([0.5, 0.5, 0.0, 0.0])
+    with pytest.warns(RuntimeWarning, match=r"there are more clusters \(3\) than inputs with weight \(2\)"):
+        VHEM(3, random_state=0).fit(some)
 
 
 def test_empty_clusters_are_counted_and_warned_of_once():

@@ -65,7 +65,6 @@ def cluster(
         writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
-        check_fillable(clusters, len(hmms), "HMMs")
         length, why = chosen_tau(tau, found)
         session.begin(f"clustering {len(hmms)} HMMs", CLUSTERING)
         with executor_at(dask) as executor:
@@ -97,12 +96,6 @@ def cluster(
         numbers,
         run.json,
     )
-
-
-def check_fillable(clusters: int, n: int, what: str) -> None:
-    """Refuse more clusters than there are things to cluster."""
-    if clusters > n:
-        raise ValueError(f"{n} {what} cannot fill {clusters} clusters; give --clusters of at most {n}.")
 
 
 def chosen_tau(given: int | None, found: Input) -> tuple[int, str]:

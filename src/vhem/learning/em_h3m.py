@@ -21,7 +21,7 @@ from vhem.kernels.parameters import Expectations, FloatArray, IntArray, Paramete
 from vhem.learning.batch import Batch, Scale
 from vhem.learning.batch_em import ROUNDING
 from vhem.learning.baum_welch import Options, as_h3m, given_start, is_plain, n_parameters, prior_for
-from vhem.learning.checks import check_choice, check_integer, check_real
+from vhem.learning.checks import check_choice, check_enough, check_integer, check_real
 from vhem.learning.iteration import BoundError, Report
 from vhem.learning.mixture_starts import PARTITIONS, fit_parts
 from vhem.learning.progress import Progress, check_callback
@@ -308,6 +308,8 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         clock = Clock.start(self.time_limit)
         options = self._options()
         sequences = as_sequences(X)
+        if not isinstance(self.init, H3M):
+            check_enough("n_components", self.n_components, len(sequences), "sequences")
         batch = Batch.of(sequences, [0] * len(sequences), sample_weight)
         runs, names = self._run_all(batch, options, clock)
         best = max(runs, key=lambda r: r.bounds[-1])

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.checks import check_choice, check_h3m, check_integer
+from vhem.learning.checks import check_choice, check_enough, check_h3m, check_integer
 from vhem.learning.expectation import expected_log_likelihood
 from vhem.learning.progress import Progress
 from vhem.learning.tree import SearchResult, Tree
@@ -123,6 +123,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         del y
         inputs = check_h3m("X", X)
         sizes = self._check_levels()
+        check_enough("levels: the first", sizes[0], len(inputs), "HMMs")
         rng = generator(self.random_state)
         trees = [self._grow(inputs, sizes, rng) for _ in range(check_integer("n_trees", self.n_trees, 1))]
         self.tree_scores_ = np.array([[self._fitness(inputs, fit.centers_) for fit in fits] for fits, _ in trees])

@@ -18,7 +18,7 @@ from vhem.executors.local import as_executor
 from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
 from vhem.kernels.vhem import BaseModels, Shortcuts, expected_visits
-from vhem.learning.checks import check_choice, check_flag, check_h3m, check_integer, check_real
+from vhem.learning.checks import check_choice, check_enough, check_flag, check_h3m, check_integer, check_real
 from vhem.learning.expectation import check_dimensions, expected_log_likelihood, match_covariances
 from vhem.learning.initialisation import STARTS, Shape
 from vhem.learning.iteration import Run, Settings, run
@@ -223,6 +223,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         start = self._given_start()
         if start is not None:
             check_dimensions("X", h3m, "init", start)
+        else:
+            check_enough("n_clusters", self.n_clusters, len(h3m), "HMMs")
         used = np.flatnonzero(h3m.weights > 0)
         base = self._base_models(h3m, used, start)
         names = self._start_names(base, start)
@@ -399,7 +401,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
                 f"{self.n_empty_clusters_} of {self.n_clusters} clusters are empty" if self.n_empty_clusters_ else ""
             )
             many = (
-                f"there are more clusters ({self.n_clusters}) than inputs ({n_used})"
+                f"there are more clusters ({self.n_clusters}) than inputs with weight ({n_used})"
                 if self.n_clusters > n_used
                 else ""
             )
