@@ -262,6 +262,15 @@ def test_convert_and_info(clustered, tmp_path, study):
         (["info", "good.csv", "--decimal", "x"], "--decimal must be 'auto', '.' or ','"),
         (["score", "lds.vhem", "good.csv"], "holds a LinearDynamicalSystem; an HMM, or a mixture of HMMs, is needed"),
         (["cluster", "lds.vhem", "-k", "2", "-o", "out"], "holds a LinearDynamicalSystem; HMMs (an H3M)"),
+        (
+            ["cluster", "hole.csv", "-k", "2", "-o", "out"],
+            "'z' has no value in any row; leave it out: --values x,y",
+        ),
+        (["mixture", "hole.csv", "-k", "2", "-o", "out"], "column 'z' has no value in any row"),
+        (["fit", "hole.csv", "--values", "z", "-o", "out"], "fill it, or name other columns by --values"),
+        (["cluster", "broken.npz", "-k", "2", "-o", "out"], "broken.npz is no npz file, or a broken one"),
+        (["convert", "nosuch.vhem", "x.json"], "there is no file nosuch.vhem. Check the name; it is looked for in"),
+        (["score", "nosuch", "good.csv"], "there is no file nosuch"),
         (["info", "empty-run"], "no file that could be read"),
     ],
 )
@@ -269,6 +278,8 @@ def test_wrong_input_is_told_in_one_line(tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.csv").write_text("id,x\na,1\na,oops\na,2\n")
     (tmp_path / "good.csv").write_text("id,x\na,1\na,2\na,5\nb,7\nb,3\nb,4\n")
+    (tmp_path / "hole.csv").write_text("id,x,y,z\na,1,2,\na,2,1,\nb,5,7,\nb,7,9,\n")
+    (tmp_path / "broken.npz").write_bytes(b"PK no archive")
     (tmp_path / "empty-run").mkdir()
     vhem.HMM([1.0], [[1.0]], [[0.0]], [[1.0]]).save("model.vhem")
     vhem.LinearDynamicalSystem([[0.5]], [[1.0]], [[0.1]], 0.1).save("lds.vhem")

@@ -37,7 +37,7 @@ def _hint(place: Path) -> str:
     folder = place.parent
     if not folder.is_dir():
         return f": there is no folder {folder}. Check the name."
-    alike = difflib.get_close_matches(place.name, os.listdir(folder), n=1)
+    alike = difflib.get_close_matches(place.name, os.listdir(folder), n=1, cutoff=0.8)
     if alike:
         return f"; did you mean {folder / alike[0]}?"
     return f". Check the name{'' if place.is_absolute() else f'; it is looked for in {folder.resolve()}'}."

@@ -10,6 +10,7 @@ import numpy as np
 
 from vhem.cli.run_folder import RUN, RunFolder
 from vhem.files import describe, from_emhmm, from_json, from_npz, load
+from vhem.kernels.parameters import FloatArray
 from vhem.models import H3M, HMM
 from vhem.paths import existing_file
 from vhem.sequences import Sequences
@@ -69,6 +70,18 @@ def read_sequences_or_hmms(path: Path, options: Options) -> Input:
     if not isinstance(found.content, (H3M, Sequences)):
         raise TypeError(f"{path} holds a {type(found.content).__name__}; HMMs (an H3M) or sequences are needed.")
     return found
+
+
+def check_columns(found: Input) -> None:
+    """Refuse columns of values without any value: nothing can be learned about them."""
+    X: FloatArray = found.content.X
+    names = found.feature_names or [f"x{j + 1}" for j in range(X.shape[1])]
+    suspects = np.flatnonzero(np.isnan(X[0]))
+    empty = [names[j] for j in suspects if np.isnan(X[:, j]).all()]
+    if empty:
+        rest = ",".join(name for name in names if name not in empty)
+        cure = f"leave it out: --values {rest}" if rest else "fill it, or name other columns by --values"
+        raise ValueError(f"column {', '.join(map(repr, empty))} has no value in any row; {cure}.")
 
 
 def read_sequences_only(path: Path, options: Options) -> Input:

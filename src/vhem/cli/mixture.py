@@ -8,7 +8,7 @@ import typer
 
 from vhem.cli import summary
 from vhem.cli.cluster import chosen_tau
-from vhem.cli.inputs import read_sequences_only
+from vhem.cli.inputs import check_columns, read_sequences_only
 from vhem.cli.partitions import PARTS, PartOptions, mixture_of_parts
 from vhem.cli.run_folder import CENTERS, RunWriter
 from vhem.cli.session import Session, show
@@ -66,6 +66,7 @@ def mixture(
         if not isinstance(states, int):
             raise ValueError(f"--states must be one number for a mixture, got {learning.states!r}.")
         found = read_sequences_only(data, table.reading())
+        check_columns(found)
         session.begin(f"learning a mixture of {clusters} HMMs")
         fit = MixtureOfHMMs(
             clusters, states, learning.mix, learning.covariance, learning.topology, n_init=learning.starts,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import itertools
+import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -349,6 +350,8 @@ def _read_parquet(path: Path, options: Options) -> Reading:
 
 
 def _read_npz(path: Path) -> Reading:
+    if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
+        raise ValueError(f"{path} is no npz file, or a broken one. Make it anew by numpy.savez.")
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
