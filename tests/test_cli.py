@@ -126,13 +126,33 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     run("score", tmp_path / "three", path, "-o", tmp_path / "scores.csv")
     scores = vhem.read_sequences(tmp_path / "scores.csv", id="id", values=["log_likelihood", "cluster"])
     sequences = vhem.read_sequences(path)
-    np.testing.assert_array_equal(scores.X[:, 0], RunFolder(tmp_path / "three").centers.score_samples(sequences))
+    centers = RunFolder(tmp_path / "three").centers
+    np.testing.assert_array_equal(scores.X[:, 0], centers.score_samples(sequences))
+    np.testing.assert_array_equal(scores.X[:, 1], centers.predict(sequences) + 1)
+    groups = list(csv.DictReader((tmp_path / "scores.groups.csv").read_text().splitlines()))
+    assert [row["id"] for row in groups] == truth.hmms.ids
+    for row in groups[::4]:
+        own = sequences[[group == row["id"] for group in sequences.groups]]
+        each = [sum(hmm.score_samples(own)) + np.log(w) for hmm, w in zip(centers, centers.weights, strict=True)]
+        assert float(row["log_likelihood"]) == pytest.approx(np.logaddexp.reduce(each))
+        assert float(row["per_frame"]) == pytest.approx(np.logaddexp.reduce(each) / own.lengths.sum())
+        assert int(row["cluster"]) == np.argmax(each) + 1
+        assert [int(row["sequences"]), int(row["frames"])] == [len(own), own.lengths.sum()]
+    assert adjusted_rand_score(truth.strategies, [row["cluster"] for row in groups]) == 1.0
+    assert (
+        run("score", tmp_path / "three", path, "--per", "group").stdout == (tmp_path / "scores.groups.csv").read_text()
+    )
+    run("score", tmp_path / "three", path, "--per", "sequence", "-o", tmp_path / "alone.csv")
+    assert not (tmp_path / "alone.groups.csv").exists()
+    (tmp_path / "no-groups.csv").write_text("id,x,y\na,1,2\na,2,1\n")
+    message = run("score", tmp_path / "three", tmp_path / "no-groups.csv", "--per", "group", code=1).stderr
+    assert "the sequences have no groups; give --group" in message
     run("score", "--config", tmp_path / "scores.run.toml", "-o", tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "scores.csv").read_bytes()
     printed = run("score", tmp_path / "people" / "hmms.vhem", path, "--json").stdout
     assert len(json.loads(printed)) == len(sequences)
     assert run("score", tmp_path / "three" / "centers.vhem", path).stdout.startswith(
-        "id,log_likelihood,per_frame,cluster"
+        "id,group,log_likelihood,per_frame,cluster"
     )
     with pytest.raises(FileNotFoundError, match="was made from models"):
         RunFolder(tmp_path / "three").sequences()
