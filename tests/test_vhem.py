@@ -1,6 +1,7 @@
 """The estimator VHEM: what a user sees, the contract, and the cases that must not break it."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -439,3 +440,18 @@ def test_bad_input_is_named():
             VHEM(2, init=init, random_state=0).fit(huge)
     with pytest.raises(ValueError, match="too extreme for double precision"):
         expected_log_likelihood(huge, huge)
+
+
+def test_only_the_restart_that_is_kept_warns():
+    """Restarts that were stopped early say so in `restarts_`; the fit as a whole warns only if the best one was."""
+    h3m, _ = clustered(K=30, n_clusters=3)
+    steps = sorted(len(r.lower_bounds) for r in VHEM(3, random_state=1, n_init=12).fit(h3m).restarts_)
+    assert steps[0] < steps[-1]
+    for max_iter in range(1, steps[-1]):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit = VHEM(3, random_state=1, n_init=12, max_iter=max_iter).fit(h3m)
+        best = max(fit.restarts_, key=lambda r: r.lower_bounds[-1])
+        assert fit.converged_ == best.converged
+        assert any(w.category is ConvergenceWarning for w in caught) == (not best.converged)
+    assert "array" not in repr(fit.restarts_)

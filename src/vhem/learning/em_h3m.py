@@ -24,7 +24,7 @@ from vhem.learning.baum_welch import Options, as_h3m, given_start, is_plain, n_p
 from vhem.learning.checks import check_choice, check_enough, check_integer, check_real
 from vhem.learning.iteration import BoundError, Report
 from vhem.learning.mixture_starts import PARTITIONS, fit_parts
-from vhem.learning.progress import Progress, check_callback
+from vhem.learning.progress import Progress, Restart, check_callback
 from vhem.learning.topology import allowed
 from vhem.learning.vhem import canonical_order
 from vhem.learning.wording import AT_FLOOR, LOWERED, counted
@@ -46,14 +46,6 @@ class Run(NamedTuple):
     timed_out: bool
     n_floored: int
     n_falls: int
-
-
-class Restart(NamedTuple):
-    """How one of the restarts went."""
-
-    init: str  #: how it was started
-    lower_bounds: FloatArray  #: one per E-step, the initial model's first
-    converged: bool  #: whether the objective had settled
 
 
 _seconds: ContextVar[Callable[[], float]] = ContextVar("seconds", default=time.perf_counter)

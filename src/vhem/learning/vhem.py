@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -22,7 +22,7 @@ from vhem.learning.checks import check_choice, check_enough, check_flag, check_h
 from vhem.learning.expectation import check_dimensions, expected_log_likelihood, match_covariances
 from vhem.learning.initialisation import STARTS, Shape
 from vhem.learning.iteration import Run, Settings, run
-from vhem.learning.progress import Progress, check_callback
+from vhem.learning.progress import Progress, Restart, check_callback
 from vhem.learning.shards import Shards
 from vhem.learning.wording import counted
 from vhem.models import H3M, HMM
@@ -32,14 +32,6 @@ from vhem.saveable import Saveable
 _RESTARTS, _RESTARTS_OF_MANY = 12, 4  # by default: small problems cost nothing, and bounds differ between starts
 _MANY_PAIRS = 50_000  # inputs times clusters
 _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
-
-
-class Restart(NamedTuple):
-    """How one of the restarts went."""
-
-    init: str  #: how it was started
-    lower_bounds: FloatArray  #: one per E-step, the initial model's first
-    converged: bool  #: whether the bound had settled
 
 
 class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
