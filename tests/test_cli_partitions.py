@@ -53,6 +53,24 @@ def test_mixture_of_parts(days, tmp_path):
         assert list(csv.reader(one)) == list(csv.reader(other))
 
 
+def test_tables_of_text_in_parts_keep_their_names(tmp_path):
+    """Columns are guessed once, for all parts alike, and named in what is printed and written."""
+    rng, folder = np.random.default_rng(0), tmp_path / "days"
+    folder.mkdir()
+    for day in range(2):
+        rows = [f"{trip},{t},{x:.3f},{y:.3f}" for trip in range(30) for t, (x, y) in enumerate(rng.normal(size=(8, 2)))]
+        (folder / f"{day}.csv").write_text("\n".join(["trial,time,speed,height", *rows]))
+    shown = run("mixture", folder, "--partitions", "-k", 2, "--states", 2, "-o", tmp_path / "out").stdout
+    assert "in 2 parts; values: speed, height." in shown
+    assert "the time: speed " in shown
+    assert RunFolder(tmp_path / "out").feature_names == ["speed", "height"]
+    (folder / "2.csv").write_text("trial,time,height,weight\n1,1,2,3\n1,2,2,3\n")
+    message = run("mixture", folder, "--partitions", "-k", 2, "-o", tmp_path / "other", code=1).stderr
+    assert "part '2.csv'" in message
+    assert "there is no column 'speed'" in message
+    assert "--skip-broken" in message
+
+
 def test_broken_parts(days, tmp_path):
     folder, _ = days
     (folder / "day1.csv").write_text("not a table")  # where there is Parquet, nothing else is read
