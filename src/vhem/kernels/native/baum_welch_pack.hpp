@@ -125,14 +125,17 @@ class Pack {
     VecArray learning;
     vec *prior_start, *prior_trans, *imagined, *floor, *fresh;  // of `learn`; fresh: start, trans, mean, variance
     vec weight, objective, tolerance, least_frames;
-    ivec count;  // iterations made
+    ivec count;    // iterations made
+    bool counted;  // whether anything is imagined of starts and transitions
     vec *x, *alpha, *gain, *share;  // per frame: values, forward probabilities, b_s / Σ, shares of components
     vec log_likelihood;
     long T;            // of the longest lane
     ivec length;       // of every lane
     ivec ergodic, complete;
     vec least;         // what a probability must exceed to count as lost when it is dropped
-    bool missing, padded;  // values that are missing, states that only pad
+    bool missing, padded, uneven;  // values that are missing, states that only pad, lengths that differ
+
+    static constexpr int kKept = States ? States : 1;  // numbers of a frame that fit into registers
 
     // Known when compiling for the commonest numbers of states: short loops then unroll.
     int S() const { return States ? States : a.S; }
@@ -179,6 +182,8 @@ class Pack {
         for (int i = 0; i < kLanes; ++i) k[i] = pairs.model[begin + (i < lanes ? i : 0)];
         place(k, l.start, S(), prior_start);
         place(k, l.trans, S() * S(), prior_trans);
+        counted = false;
+        for (long i = 0; i < n; ++i) counted = counted || any(prior_start[i] > 0.0);
         place(k, l.scale, a.d, imagined);
         place(k, l.floor, a.d, floor);
         place(k, l.objective, 1, &objective);
@@ -193,7 +198,7 @@ class Pack {
     // Up to a constant: Σ ε_s log π_s + Σ ε_rs log a_rs - ½ κ Σ (log σ² + V/σ²), with -½ log σ² in `constant`.
     vec log_prior(double covar) const {
         vec total = {};
-        for (long i = 0; i < S() + S() * S(); ++i) {
+        for (long i = 0; counted && i < S() + S() * S(); ++i) {
             const vec p = i < S() ? start[i] : trans[i - S()];
             total += prior_start[i] > 0.0 ? prior_start[i] * vlog(prior_start[i] > 0.0 ? p : splat(1.0)) : vec{};
         }
@@ -217,13 +222,17 @@ class Pack {
         }
         ivec near = ~ivec{};
         vec *means = fresh + S() + S() * S(), *variances = means + G * a.d;
-        for (long i = 0; i < G * a.d; ++i) {
-            const vec n = weight * sums[layout.occupancy + i / a.d], first = weight * sums[layout.first + i];
-            const vec offset = first / (n > 0.0 ? n : splat(1.0)), scatter = weight * sums[layout.second + i] - first * offset;
-            const vec all = n + covar, estimated = (scatter + covar * imagined[i % a.d]) / (all > 0.0 ? all : splat(1.0));
-            means[i] = mean[i] + offset;
-            variances[i] = vmax(all > 0.0 ? estimated : variance[i], floor[i % a.d]);
-            near &= offset * offset <= kFarShift * variances[i];
+        for (int s = 0; s < S(); ++s) {
+            const vec n = weight * sums[layout.occupancy + s], all = n + covar;
+            const ivec known = all > 0.0;
+            const vec share = weight / (n > 0.0 ? n : splat(1.0)), per_frame = 1.0 / (known ? all : splat(1.0));
+            for (long j = 0, i = s * a.d; j < a.d; ++j, ++i) {
+                const vec first = sums[layout.first + i], offset = share * first;
+                const vec scatter = weight * (sums[layout.second + i] - first * offset) + covar * imagined[j];
+                means[i] = mean[i] + offset;
+                variances[i] = vmax(known ? scatter * per_frame : variance[i], floor[j]);
+                near &= offset * offset <= kFarShift * variances[i];
+            }
         }
         return near;
     }
@@ -290,6 +299,7 @@ class Pack {
             T = std::max(T, static_cast<long>(length[l]));
             shortest = std::min(shortest, static_cast<long>(length[l]));
         }
+        uneven = shortest < T;
         per_frame.resize(T * doubles_per_frame(a) / kLanes);
         x = per_frame.data(), alpha = x + T * a.d, gain = alpha + T * S(), share = gain + T * S();
         const double* from[kLanes];
@@ -307,18 +317,21 @@ class Pack {
 
     template <bool Missing>
     ivec run_forward() {
-        return any(~ergodic) ? forward<Missing, false>() : forward<Missing, true>();
+        const vec peaks = densities<Missing>();
+        return any(~ergodic) ? forward<false>(peaks) : forward<true>(peaks);
     }
 
-    // Where every transition is possible (Ergodic), what falls below the smallest double is forgotten in one step.
-    template <bool Missing, bool Ergodic>
-    ivec forward() {
-        vec score = {}, dropped = {}, first_sum = {}, product = splat(1.0);
-        vec held[States ? States : 1];  // the frame's probabilities stay in registers where there are few states
+    // Where every transition is possible (Ergodic), what falls below the smallest double is forgotten in one step, and
+    // two frames may pass between one scaling and the next, for which the recursion has to wait.
+    template <bool Ergodic>
+    ivec forward(vec score) {
+        vec dropped = {}, first_sum = {}, product = splat(1.0);
+        vec held[kKept];  // the frame's probabilities stay in registers where there are few states
+        const bool by_twos = Ergodic && !uneven;
         for (long t = 0; t < T; ++t) {
             vec *now = alpha + t * S(), *b = gain + t * S(), total = {}, lost = {};
-            const vec peak = densities<Missing>(t), *before = States ? held : now - S();
-            vec joints[States ? States : 1], *to = States ? joints : now;
+            vec joints[kKept], *to = States ? joints : now;
+            const vec* before = States ? held : now - S();
             for (int s = 0; s < S(); ++s) {
                 vec p = t ? predicted(before, s) : start[s];
                 vec joint = p * b[s];
@@ -330,14 +343,15 @@ class Pack {
                 to[s] = joint;
                 total = s ? total + joint : joint;
             }
-            const vec inverse = reciprocal(total);
+            const bool as_it_is = by_twos && t % 2 && t < T - 1;
+            const vec inverse = as_it_is ? splat(1.0) : reciprocal(total);
             for (int s = 0; s < S(); ++s) {
-                now[s] = to[s] * inverse;
+                now[s] = as_it_is ? to[s] : to[s] * inverse;
                 if (States) held[s] = now[s];
-                b[s] *= inverse;
+                b[s] = now[s] > 0.0 ? b[s] * inverse : vec{};
             }
+            if (as_it_is) continue;
             const ivec active = t < length;
-            score += active ? peak : vec{};
             product *= active ? total : splat(1.0);
             if (any(product < kSmallProduct)) {
                 score += vlog(product);
@@ -356,18 +370,26 @@ class Pack {
         return p;
     }
 
-    // b_s(y_t) over the frame's largest, whose log is returned; in mixtures also the share of each component.
+    // b_s(y_t) over the frame's largest, for all frames, and in mixtures the share of each component. Returns the sum
+    // of the logs of the largest.
     template <bool Missing>
-    vec densities(long t) {
-        vec* b = gain + t * S();
-        const vec* frame = x + t * a.d;
-        vec peak = splat(kLeastLog);
-        for (int s = 0; s < S(); ++s) {
-            b[s] = Mixture ? mixed<Missing>(s, frame, share + (t * S() + s) * M()) : density<Missing>(s, frame);
-            peak = vmax(peak, b[s]);
+    vec densities() {
+        vec total = {};
+        for (long t = 0; t < T; ++t) {
+            const vec* frame = x + t * a.d;
+            vec logs[kKept], *b = gain + t * S(), *log = States ? logs : b, peak = splat(kLeastLog);
+            for (int s = 0; s < S(); ++s) {
+                log[s] = Mixture ? mixed<Missing>(s, frame, share + (t * S() + s) * M()) : density<Missing>(s, frame);
+                peak = vmax(peak, log[s]);
+            }
+            for (int s = 0; s < S(); s += kKept) {
+                for (int i = 0; i < kKept; ++i) log[s + i] -= peak;
+                vexp<kKept>(log + s);
+            }
+            for (int s = 0; States && s < S(); ++s) b[s] = log[s];
+            total += t < length ? peak : vec{};
         }
-        for (int s = 0; s < S(); ++s) b[s] = vexp(b[s] - peak);
-        return peak;
+        return total;
     }
 
     template <bool Missing>
@@ -407,37 +429,62 @@ class Pack {
         return padded ? (used[g] > 0.0 ? log : splat(kLogZero)) : log;
     }
 
-    // β_t(r) = Σ_s a_rs b_s β_{t+1}(s) / Σ, for states that the forward recursion reached; of others nothing is known
-    // to be small, and nothing needed.
+    // β_t(r) = Σ_s a_rs b_s β_{t+1}(s) / Σ, for states that the forward recursion reached (of others nothing is known
+    // to be small, and nothing needed: their b_s are zero). The posteriors take the place of the forward probabilities.
     template <bool Missing>
     void backward() {
         for (long i = 0; i < layout.size; ++i) sums[i] = vec{};
-        for (int s = 0; s < S(); ++s) beta[s] = splat(1.0);
+        vec betas[kKept], ratios[kKept], counts[kKept * kKept];
+        vec *later = States ? betas : beta, *weighted = States ? ratios : ratio;
+        vec* xi = States ? counts : sums + layout.trans;
+        for (int s = 0; s < S(); ++s) later[s] = splat(1.0);
+        for (int i = 0; i < S() * S(); ++i) xi[i] = vec{};
         for (long t = T - 1; t >= 0; --t) {
-            const vec* now = alpha + t * S();
-            if (t < T - 1) step_back(t, now);
-            const ivec active = t < length;
-            for (int s = 0; s < S(); ++s) {
-                vec gamma = (active & (now[s] > 0.0)) ? now[s] * beta[s] : vec{};
-                if (t == 0) sums[s] = gamma;
-                for (int m = 0; m < M(); ++m)
-                    add<Missing>(s * M() + m, Mixture ? gamma * share[(t * S() + s) * M() + m] : gamma, x + t * a.d);
+            vec* now = alpha + t * S();
+            if (t < T - 1) {
+                const vec* b = gain + (t + 1) * S();
+                const ivec goes_on = t + 1 < length;
+                for (int s = 0; s < S(); ++s) weighted[s] = goes_on ? b[s] * later[s] : vec{};
+                for (int r = 0; r < S(); ++r) {
+                    vec total = trans[r * S()] * weighted[0];
+                    for (int s = 1; s < S(); ++s) total = fma(trans[r * S() + s], weighted[s], total);
+                    for (int s = 0; s < S(); ++s) xi[r * S() + s] = fma(now[r], weighted[s], xi[r * S() + s]);
+                    later[r] = goes_on ? total : splat(1.0);
+                }
             }
+            const ivec active = t < length;
+            for (int s = 0; s < S(); ++s) now[s] = active ? now[s] * later[s] : vec{};
         }
+        for (int i = 0; States && i < S() * S(); ++i) sums[layout.trans + i] = xi[i];
+        for (int s = 0; s < S(); ++s) sums[s] = alpha[s];
+        if constexpr (States > 0 && !Mixture && !Full && !Missing)
+            add_frames();
+        else
+            for (long t = 0; t < T; ++t)
+                for (int g = 0; g < G; ++g)
+                    add<Missing>(g, alpha[t * S() + g / M()] * (Mixture ? share[t * G + g] : splat(1.0)), x + t * a.d);
     }
 
-    void step_back(long t, const vec* now) {
-        const vec *later = now + S(), *b = gain + (t + 1) * S();
-        const ivec goes_on = t + 1 < length;
-        for (int s = 0; s < S(); ++s) ratio[s] = (goes_on & (later[s] > 0.0)) ? b[s] * beta[s] : vec{};
-        vec* xi = sums + layout.trans;
-        for (int r = 0; r < S(); ++r) {
-            vec total = {}, p = goes_on ? now[r] : vec{};
+    // All frames to the moments of all states, dimension by dimension: sums stay in registers.
+    void add_frames() {
+        vec occupancy[kKept] = {};
+        for (long t = 0; t < T; ++t)
+            for (int s = 0; s < S(); ++s) occupancy[s] += alpha[t * S() + s];
+        for (int s = 0; s < S(); ++s) sums[layout.occupancy + s] = occupancy[s];
+        const long d = a.d;
+        for (long j = 0; j < d; ++j) {
+            vec first[kKept] = {}, second[kKept] = {}, origin[kKept];
+            for (int s = 0; s < S(); ++s) origin[s] = anchor[s * d + j];
+            for (long t = 0; t < T; ++t)
+                for (int s = 0; s < S(); ++s) {
+                    const vec z = x[t * d + j] - origin[s], weighted = alpha[t * S() + s] * z;
+                    first[s] += weighted;
+                    second[s] = fma(weighted, z, second[s]);
+                }
             for (int s = 0; s < S(); ++s) {
-                total = fma(trans[r * S() + s], ratio[s], total);
-                xi[r * S() + s] = fma(p, ratio[s], xi[r * S() + s]);
+                sums[layout.first + s * d + j] = first[s];
+                sums[layout.second + s * d + j] = second[s];
             }
-            beta[r] = goes_on ? total : splat(1.0);
         }
     }
 

@@ -1,6 +1,4 @@
 // Mean and sum of squares of the frames of many groups, each group for itself; missing values are passed over.
-#include <cmath>
-
 #include "hmm.hpp"
 
 namespace {
@@ -11,24 +9,27 @@ struct Group {
     double *count, *mean, *squares, *largest;
 };
 
-// Of one dimension. Sums are taken relative to the first frame, so that an offset costs no digits. Returns false if a
-// value was missing where none was expected.
-template <bool Gaps>
-bool take_moments(const Group& g, long j, long d) {
-    const double origin = g.begin[j] == g.begin[j] ? g.begin[j] : 0.0;
-    double n = 0, sum = 0, squares = 0, top = 0;
+// Of n <= kLanes dimensions from j on, one per lane. Sums are taken relative to the first frame, so that an offset costs
+// no digits.
+void take_moments(const Group& g, long j, int n, long d) {
+    auto known = [](vec row) { return row == row ? row : vec{}; };
+    const vec origin = known(load_partial(g.begin + j, n));
+    vec count = {}, total = {}, squares = {}, top = {};
     for (const double* x = g.begin + j; x < g.end; x += d) {
-        if (Gaps && *x != *x) continue;
-        n += 1;
-        sum += *x - origin;
-        top = std::max(top, std::fabs(*x));
+        const vec row = load_partial(x, n);
+        count += row == row ? splat(1.0) : vec{};
+        total += known(row - origin);
+        top = vmax(top, vabs(known(row)));
     }
-    if (sum != sum) return false;
-    const double mean = n > 0 ? origin + sum / n : 0.0;
-    for (const double* x = g.begin + j; x < g.end; x += d)
-        if (!Gaps || *x == *x) squares += (*x - mean) * (*x - mean);
-    g.count[j] = n, g.mean[j] = mean, g.squares[j] = squares, g.largest[j] = top;
-    return true;
+    const vec mean = count > 0.0 ? origin + total / count : vec{};
+    for (const double* x = g.begin + j; x < g.end; x += d) {
+        const vec z = known(load_partial(x, n) - mean);
+        squares = fma(z, z, squares);
+    }
+    store_partial(g.count + j, count, n);
+    store_partial(g.mean + j, mean, n);
+    store_partial(g.squares + j, squares, n);
+    store_partial(g.largest + j, top, n);
 }
 
 // Every group has a frame; all arrays but X are (groups, d).
@@ -40,8 +41,7 @@ void group_moments(Doubles X, Integers offsets, DoublesOut count, DoublesOut mea
     for (long k = 0; k < groups; ++k) {
         const Group g{X.data() + at[k] * d, X.data() + at[k + 1] * d, count.data() + k * d,
                       mean.data() + k * d, squares.data() + k * d,     largest.data() + k * d};
-        for (long j = 0; j < d; ++j)
-            if (!take_moments<false>(g, j, d)) take_moments<true>(g, j, d);
+        for (long j = 0; j < d; j += kLanes) take_moments(g, j, static_cast<int>(std::min<long>(kLanes, d - j)), d);
     }
 }
 

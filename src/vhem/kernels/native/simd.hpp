@@ -156,41 +156,52 @@ inline vec reciprocal(vec a) {
 #endif
 }
 
-// exp(x), relative error below 3e-16·(1+|x|), for x ≤ 709. What lies below -650 is taken as -650: no zero, and room enough
-// below the result (5e-283) that products with probabilities do not fall into the slow denormal numbers.
-// Reduction in one step: its error is that of a rounding of x. Polynomials: Chebyshev interpolation of (e^r-1-r)/r².
-__attribute__((always_inline)) inline vec vexp(vec x) {
-    x = vmax(x, splat(-650.0));
+// exp(x) of N registers in place, relative error below 3e-16·(1+|x|), for x ≤ 709. What lies below -650 is taken as
+// -650: no zero, and room enough below the result (5e-283) that products with probabilities do not fall into the slow
+// denormal numbers. Reduction in one step: its error is that of a rounding of x. Polynomials: Chebyshev interpolation
+// of (e^r-1-r)/r². Step by step for all N, because no step can begin before the last one's result is there.
+template <int N>
+__attribute__((always_inline)) inline void vexp(vec* x) {
     const double kShift = 0x1.8p52;  // adding it rounds to an integer and leaves that integer in the low bits
+    vec shifted[N], r[N], p[N];
+    for (int n = 0; n < N; ++n) x[n] = vmax(x[n], splat(-650.0));
 #if defined(__AVX512F__)
-    static const double kPowers[16] = {
-        0x1.0000000000000p+0, 0x1.0b5586cf9890fp+0, 0x1.172b83c7d517bp+0, 0x1.2387a6e756238p+0,
-        0x1.306fe0a31b715p+0, 0x1.3dea64c123422p+0, 0x1.4bfdad5362a27p+0, 0x1.5ab07dd485429p+0,
-        0x1.6a09e667f3bcdp+0, 0x1.7a11473eb0187p+0, 0x1.8ace5422aa0dbp+0, 0x1.9c49182a3f090p+0,
-        0x1.ae89f995ad3adp+0, 0x1.c199bdd85529cp+0, 0x1.d5818dcfba487p+0, 0x1.ea4afa2a490dap+0};  // 2^(i/16)
-    vec shifted = fma(x, splat(0x1.71547652b82fep+4), splat(kShift));  // 16 / log 2
-    vec k = shifted - kShift;
-    vec r = fma(k, splat(-0x1.62e42fefa39efp-5), x);
-    vec p = fma(r, splat(0x1.6c17c057d3d84p-10), splat(0x1.11120ffce45e0p-7));
-    p = fma(r, p, splat(0x1.5555555516dd1p-5));
-    p = fma(r, p, splat(0x1.55555554d864cp-3));
-    p = fma(r, p, splat(0.5));
-    p = fma(r * r, p, r);
-    vec power = _mm512_permutex2var_pd(load(kPowers), (__m512i)shifted, load(kPowers + 8));
-    return _mm512_scalef_pd(fma(power, p, power), k * 0.0625);
+    alignas(64) static const int64_t kPowers[16] = {  // the bits of 2^(i/16), less what adding i << 48 adds to them
+        0x3ff0000000000000, 0x3fefb5586cf9890f, 0x3fef72b83c7d517b, 0x3fef387a6e756238,
+        0x3fef06fe0a31b715, 0x3feedea64c123422, 0x3feebfdad5362a27, 0x3feeab07dd485429,
+        0x3feea09e667f3bcd, 0x3feea11473eb0187, 0x3feeace5422aa0db, 0x3feec49182a3f090,
+        0x3feee89f995ad3ad, 0x3fef199bdd85529c, 0x3fef5818dcfba487, 0x3fefa4afa2a490da};
+    for (int n = 0; n < N; ++n) shifted[n] = fma(x[n], splat(0x1.71547652b82fep+4), splat(kShift));  // 16 / log 2
+    for (int n = 0; n < N; ++n) r[n] = fma(shifted[n] - kShift, splat(-0x1.62e42fefa39efp-5), x[n]);
+    for (int n = 0; n < N; ++n) p[n] = fma(r[n], splat(0x1.6c17c057d3d84p-10), splat(0x1.11120ffce45e0p-7));
+    for (int n = 0; n < N; ++n) p[n] = fma(r[n], p[n], splat(0x1.5555555516dd1p-5));
+    for (int n = 0; n < N; ++n) p[n] = fma(r[n], p[n], splat(0x1.55555554d864cp-3));
+    for (int n = 0; n < N; ++n) p[n] = fma(r[n], p[n], splat(0.5));
+    for (int n = 0; n < N; ++n) p[n] = fma(r[n] * r[n], p[n], r[n]);
+    for (int n = 0; n < N; ++n) {
+        const ivec bits = (ivec)_mm512_permutex2var_epi64(_mm512_load_si512(kPowers), (__m512i)shifted[n],
+                                                          _mm512_load_si512(kPowers + 8));
+        const vec power = (vec)(bits + ((ivec)shifted[n] << 48));
+        x[n] = fma(power, p[n], power);
+    }
 #else
-    vec shifted = fma(x, splat(0x1.71547652b82fep+0), splat(kShift));
-    vec k = shifted - kShift;
-    vec r = fma(k, splat(-0x1.62e42fefa39efp-1), x);
     static const double c[10] = {0.5000000000000001,     0.16666666666666669,    0.041666666666623824,
                                  0.008333333333330039,   0.0013888888917367081,  0.00019841269863171557,
                                  2.4801521057868204e-05, 2.7557268276905696e-06, 2.7620201591031547e-07,
                                  2.5100472505694996e-08};
-    vec p = splat(c[9]);
-    for (int n = 8; n >= 0; --n) p = fma(r, p, splat(c[n]));
-    p = 1.0 + fma(r * r, p, r);
-    return (vec)((ivec)p + ((ivec)shifted << 52));  // what the shift left in the high bits falls off
+    for (int n = 0; n < N; ++n) shifted[n] = fma(x[n], splat(0x1.71547652b82fep+0), splat(kShift));
+    for (int n = 0; n < N; ++n) r[n] = fma(shifted[n] - kShift, splat(-0x1.62e42fefa39efp-1), x[n]);
+    for (int n = 0; n < N; ++n) p[n] = splat(c[9]);
+    for (int i = 8; i >= 0; --i)
+        for (int n = 0; n < N; ++n) p[n] = fma(r[n], p[n], splat(c[i]));
+    for (int n = 0; n < N; ++n) p[n] = 1.0 + fma(r[n] * r[n], p[n], r[n]);
+    for (int n = 0; n < N; ++n) x[n] = (vec)((ivec)p[n] + ((ivec)shifted[n] << 52));  // high bits of the shift fall off
 #endif
+}
+
+__attribute__((always_inline)) inline vec vexp(vec x) {
+    vexp<1>(&x);
+    return x;
 }
 
 // log(x) for normal positive x, absolute error about 1e-16·(1+|log x|). Other x give nonsense: callers look first.
