@@ -110,6 +110,17 @@ def test_music_study_in_small(source, load, tmp_path):
     assert "*paper's HEM-DTM*" in paths[0].read_text()
 
 
+def test_parts_of_the_music_study_side_by_side(tmp_path):
+    skip_without(load_cal500)
+    options = {"source": "cal500_intro", "seeds": 2, "systems": (music.CHANCE,), "progress": lambda _: None}
+    small = SMALL_MUSIC._replace(least_songs=40)
+    alone = music.run(tmp_path / "alone", settings=small, own_process=False, **options)
+    both = music.run(tmp_path / "both", settings=small, jobs=2, **options)
+    found = [json.loads(paths[1].read_text())["results"][music.CHANCE] for paths in (alone, both)]
+    assert [run["scores"] for run in found[0]] == [run["scores"] for run in found[1]]
+    assert found[0][0]["scores"] != found[0][1]["scores"]  # another seed
+
+
 def test_folds_keep_what_they_must_apart():
     rng = np.random.default_rng(0)
     songs = Sequences([rng.normal(size=(5, 2)) for _ in range(23)])

@@ -97,6 +97,7 @@ def music(
     system: Annotated[
         list[str] | None, typer.Option(help="Only this system, such as VHEM-H3M or HEM-DTM (slow); may be repeated.")
     ] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Parts of the study at a time, each in a process of its own.")] = 1,
 ) -> None:
     """Tag music by a mixture of HMMs per tag: the paper's study of semantic annotation and retrieval.
 
@@ -104,7 +105,7 @@ def music(
     """
     from vhem.experiments.music import run  # noqa: PLC0415
 
-    _run_experiment(lambda: run(out, data, seeds, tuple(system or ()) or None, progress=typer.echo))
+    _run_experiment(lambda: run(out, data, seeds, tuple(system or ()) or None, typer.echo, jobs=jobs))
 
 
 def _run_experiment(run: Callable[[], list[Path]]) -> None:

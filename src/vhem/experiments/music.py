@@ -22,7 +22,7 @@ import multiprocessing
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -213,8 +213,9 @@ def report(source: str, results: dict[str, list[dict[str, Any]]], settings: Sett
 def run(
     out: Path, source: str = "gtzan", seeds: int = 3, systems: tuple[str, ...] | None = None,
     progress: Callable[[str], Any] = print, settings: Settings | None = None, own_process: bool = True,
+    jobs: int = 1,
 ) -> list[Path]:  # fmt: skip
-    """Run the study on one set of data, write its table into `out`, and return the paths."""
+    """Run the study on one set of data, `jobs` parts at a time, write its table into `out`, and return the paths."""
     settings = settings or (FOR_INTROS if source == "cal500_intro" else Settings())
     load(source, settings)  # an error about missing data comes before any work
     unknown = set(systems or ()) - set(SYSTEMS)
@@ -223,17 +224,18 @@ def run(
     chosen = systems or tuple(name for name in SYSTEMS if source == "gtzan" or name != "HEM-DTM")
     name = source if source in ("gtzan", "cal500_intro") else "cal500"
     work = in_own_process if own_process else evaluate
-    results: dict[str, list[dict[str, Any]]] = {}
-    for system in chosen:
-        results[system] = []
-        for seed in range(1 if system in _ONE_SEED else seeds):
 
-            def compute(system: str = system, seed: int = seed) -> Any:
-                return work(source, system, settings, seed)
+    def part(job: tuple[str, int]) -> dict[str, Any]:
+        system, seed = job
+        file = f"music_{name}_{system.replace(' ', '_')}_{seed}"
+        found: dict[str, Any] = remembered(out, file, settings._asdict(), lambda: work(source, system, settings, seed))
+        mean = {k: np.mean([fold[k] for fold in found["scores"]]) for k in COLUMNS}
+        progress(f"{system}, seed {seed}: " + ", ".join(f"{COLUMNS[k]} {v:.3f}" for k, v in mean.items()))
+        return found
 
-            part = f"music_{name}_{system.replace(' ', '_')}_{seed}"
-            results[system].append(remembered(out, part, settings._asdict(), compute))
-            mean = {k: np.mean([fold[k] for fold in results[system][-1]["scores"]]) for k in COLUMNS}
-            progress(f"{system}, seed {seed}: " + ", ".join(f"{COLUMNS[k]} {v:.3f}" for k, v in mean.items()))
+    todo = [(system, seed) for system in chosen for seed in range(1 if system in _ONE_SEED else seeds)]
+    with ThreadPoolExecutor(jobs if own_process else 1) as pool:
+        parts = list(pool.map(part, todo))
+    results = {system: [found for (of, _), found in zip(todo, parts, strict=True) if of == system] for system in chosen}
     made_by = provenance({**settings._asdict(), "source": name, "seeds": seeds})
     return write(out, f"music_{name}", report(source, results, settings, seeds), {**made_by, "results": results})
