@@ -10,7 +10,7 @@ from vhem.cli import summary
 from vhem.cli.cluster import chosen_tau
 from vhem.cli.inputs import check_columns, read_sequences_only
 from vhem.cli.partitions import PARTS, PartOptions, mixture_of_parts
-from vhem.cli.run_folder import CENTERS, RunWriter
+from vhem.cli.run_folder import RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import Dask, Data, LearningOptions, Out, Overwrite, RunOptions, TableOptions, expanded
 from vhem.learning.em_h3m import MixtureOfHMMs
@@ -90,4 +90,4 @@ def mixture(
         writer.labels(found.content.ids, fit.labels_, fit.responsibilities_)
         writer.restarts(fit)
         writer.finish(text, numbers)
-    show(f"{text}\n\nWritten to {out}: labels.csv, {CENTERS}, summary.txt, summary.json, run.toml.", numbers, run.json)
+    show(f"{text}\n\n{writer.told()}", numbers, run.json)

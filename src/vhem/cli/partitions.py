@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem.cli import summary
-from vhem.cli.run_folder import CENTERS, RunWriter
+from vhem.cli.run_folder import RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import LearningOptions, RunOptions, TableOptions, listed
 from vhem.scale import Part, PartitionedH3M, read_parts
@@ -86,7 +86,7 @@ def mixture_of_parts(
         text += summary.clusters_text(numbers["clusters"], names, "sequences")
         writer.finish(text, numbers)
         (out / _CHECKPOINT).unlink(missing_ok=True)
-    show(f"{text}\n\nWritten to {out}: labels.csv, {CENTERS}, summary.txt, summary.json, run.toml.", numbers, run.json)
+    show(f"{text}\n\n{writer.told()}", numbers, run.json)
 
 
 def _parts(data: Path, table: TableOptions, options: PartOptions) -> tuple[list[Part], list[str]]:
