@@ -94,9 +94,7 @@ def _parts(data: Path, table: TableOptions, options: PartOptions) -> tuple[list[
     if table.group is not None or table.one_sequence:
         raise ValueError("--group and --one-sequence have no meaning with --partitions: every sequence is on its own.")
     if table.decimal != "auto" or table.encoding is not None or table.sheet is not None:
-        raise ValueError(
-            "--decimal, --encoding and --sheet do not reach parts; convert the files first: vhem convert."
-        )
+        raise ValueError("--decimal, --encoding and --sheet do not reach parts; convert the files first: vhem convert.")
     parts = read_parts(data, listed(table.id), table.time, listed(table.values), options.rows_per_part)
     names = listed(table.values)
     if names is None:  # tables of text or arrays; Parquet needs them given
