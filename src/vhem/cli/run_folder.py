@@ -276,7 +276,7 @@ def _check_free(out: Path, run: dict[str, Any], overwrite: bool) -> None:
     changed = [
         f"{name} {older.options.get(name, 'not given')}, now {now.get(name, 'not given')}"
         for name in names
-        if older.options.get(name) != now.get(name)
+        if (older.options.get(name) or None) != (now.get(name) or None)
     ]
     if older.command != run["command"]:
         what = f"of `vhem {older.command}`"
