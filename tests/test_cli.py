@@ -23,6 +23,7 @@ from vhem.cli import app
 from vhem.cli.run_folder import RunFolder
 from vhem.cli.summary import of_hmm
 from vhem.datasets import simulated_study
+from vhem.files import describe
 from vhem.files.labels import write_columns
 
 VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
@@ -30,7 +31,7 @@ VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
 
 def run(*words, code=0):
     """Run the command here, and return what it printed."""
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = CliRunner().invoke(app, [str(word) for word in words], prog_name="vhem")
     assert result.exit_code == code, result.output + repr(result.exception)
     return result
 
@@ -61,7 +62,7 @@ def clustered(study, tmp_path_factory):
 def test_from_table_to_clusters_in_one_step(study, clustered):
     out, result = clustered
     assert sorted(p.name for p in out.iterdir()) == [
-        "centers.vhem", "hmms.vhem", "labels.csv", "run.toml", "summary.json", "summary.txt"
+        "centers.vhem", "hmms.vhem", "labels.csv", "restarts.json", "run.toml", "summary.json", "summary.txt"
     ]  # fmt: skip
     folder = RunFolder(out)
     found = folder.labels
@@ -74,7 +75,10 @@ def test_from_table_to_clusters_in_one_step(study, clustered):
     hmms = vhem.fit_hmms(sequences, 3, groups=sequences.groups, n_init=5, random_state=0)
     fit = vhem.VHEM(3, tau=8, random_state=0).fit(hmms)
     assert folder.hmms == hmms
-    assert folder.centers == fit.centers_
+    assert folder.centers == fit.centers_.with_ids([1, 2, 3])  # as clusters are called in labels.csv
+    assert [history.bounds[-1] for history in folder.restarts] == pytest.approx(
+        [restart.lower_bounds[-1] for restart in fit.restarts_], abs=1e-3
+    )
     np.testing.assert_array_equal(found.labels, fit.labels_)
     np.testing.assert_array_equal(found.responsibilities, fit.responsibilities_)
     assert folder.sequences() == sequences
@@ -109,7 +113,7 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     path, truth = study
     run("fit", path, "-o", tmp_path / "people", "--states", "2-3")
     assert set(RunFolder(tmp_path / "people").hmms.n_states) <= {2, 3}
-    run("fit", path, "-o", tmp_path / "people")
+    run("fit", path, "-o", tmp_path / "people", "--overwrite")
     assert RunFolder(tmp_path / "people").hmms == RunFolder(clustered[0]).hmms
     run("cluster", tmp_path / "people", "-k", 3, "--tau", 8, "-o", tmp_path / "three")
     assert RunFolder(tmp_path / "three").centers == RunFolder(clustered[0]).centers
@@ -122,13 +126,33 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     run("score", tmp_path / "three", path, "-o", tmp_path / "scores.csv")
     scores = vhem.read_sequences(tmp_path / "scores.csv", id="id", values=["log_likelihood", "cluster"])
     sequences = vhem.read_sequences(path)
-    np.testing.assert_array_equal(scores.X[:, 0], RunFolder(tmp_path / "three").centers.score_samples(sequences))
+    centers = RunFolder(tmp_path / "three").centers
+    np.testing.assert_array_equal(scores.X[:, 0], centers.score_samples(sequences))
+    np.testing.assert_array_equal(scores.X[:, 1], centers.predict(sequences) + 1)
+    groups = list(csv.DictReader((tmp_path / "scores.groups.csv").read_text().splitlines()))
+    assert [row["id"] for row in groups] == truth.hmms.ids
+    for row in groups[::4]:
+        own = sequences[[group == row["id"] for group in sequences.groups]]
+        each = [sum(hmm.score_samples(own)) + np.log(w) for hmm, w in zip(centers, centers.weights, strict=True)]
+        assert float(row["log_likelihood"]) == pytest.approx(np.logaddexp.reduce(each))
+        assert float(row["per_frame"]) == pytest.approx(np.logaddexp.reduce(each) / own.lengths.sum())
+        assert int(row["cluster"]) == np.argmax(each) + 1
+        assert [int(row["sequences"]), int(row["frames"])] == [len(own), own.lengths.sum()]
+    assert adjusted_rand_score(truth.strategies, [row["cluster"] for row in groups]) == 1.0
+    assert (
+        run("score", tmp_path / "three", path, "--per", "group").stdout == (tmp_path / "scores.groups.csv").read_text()
+    )
+    run("score", tmp_path / "three", path, "--per", "sequence", "-o", tmp_path / "alone.csv")
+    assert not (tmp_path / "alone.groups.csv").exists()
+    (tmp_path / "no-groups.csv").write_text("id,x,y\na,1,2\na,2,1\n")
+    message = run("score", tmp_path / "three", tmp_path / "no-groups.csv", "--per", "group", code=1).stderr
+    assert "the sequences have no groups; give --group" in message
     run("score", "--config", tmp_path / "scores.run.toml", "-o", tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "scores.csv").read_bytes()
     printed = run("score", tmp_path / "people" / "hmms.vhem", path, "--json").stdout
     assert len(json.loads(printed)) == len(sequences)
     assert run("score", tmp_path / "three" / "centers.vhem", path).stdout.startswith(
-        "id,log_likelihood,per_frame,cluster"
+        "id,group,log_likelihood,per_frame,cluster"
     )
     with pytest.raises(FileNotFoundError, match="was made from models"):
         RunFolder(tmp_path / "three").sequences()
@@ -142,16 +166,72 @@ def test_mixture(study, tmp_path):
     folder = RunFolder(tmp_path / "m")
     assert folder.summary == numbers
     assert len(folder.labels.ids) == len(truth.sequences)
-    assert folder.centers == vhem.MixtureOfHMMs(3, 2, n_init=2, random_state=0).fit(vhem.read_sequences(path)).model_
+    fit = vhem.MixtureOfHMMs(3, 2, n_init=2, random_state=0).fit(vhem.read_sequences(path))
+    assert folder.centers == fit.model_.with_ids([1, 2, 3])
+    assert len(folder.restarts) == 2
     with pytest.raises(FileNotFoundError, match=r"has no hmms\.vhem: `vhem mixture` does not write it"):
         _ = folder.hmms
 
 
 def test_another_command_into_the_same_folder_leaves_nothing_stale(study, tmp_path):
     run("tree", study[0], "--levels", "2,1", "--trees", 1, "-o", tmp_path / "out")
-    run("fit", study[0], "-o", tmp_path / "out")
+    message = run("fit", study[0], "-o", tmp_path / "out", code=1).stderr
+    assert "holds a finished run of `vhem tree`" in message
+    assert "--overwrite" in message
+    run("fit", study[0], "-o", tmp_path / "out", "--overwrite")
     assert not (tmp_path / "out" / "tree.vhem").exists()
     assert RunFolder(tmp_path / "out").command == "fit"
+
+
+def test_a_finished_run_is_replaced_only_on_demand(study, tmp_path):
+    out = tmp_path / "out"
+    words = ("cluster", study[0], "--restarts", 1, "--starts", 1, "-o", out)
+    run(*words, "-k", 2)
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    message = run(*words, "-k", 3, code=1).stderr
+    assert f"vhem: {out} holds a finished run with other settings (clusters 2, now 3)." in message
+    assert "-o, or replace that run by --overwrite" in message
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    run("report", out)
+    (out / "pictures").mkdir()
+    for name in ("centers.png", "cluster1.svg", "mine.png"):
+        (out / "pictures" / name).write_bytes(b"")
+    said = run(*words, "-k", 2, "--jobs", 1).stderr  # the same again; threads change nothing
+    assert "note: removed what showed an older run: report.html" in said
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}.keys() == before.keys()
+    assert [path.name for path in (out / "pictures").iterdir()] == ["mine.png"]
+    run(*words, "-k", 3, "--overwrite")
+    assert len(RunFolder(out).centers) == 3
+    assert "overwrite" not in RunFolder(out).options
+    (tmp_path / "file").write_text("")
+    assert "is a file; --out names a folder" in run("fit", study[0], "-o", tmp_path / "file", code=1).stderr
+
+
+def test_models_remember_how_long_the_sequences_were(study, clustered, tmp_path):
+    path, truth = study
+    median = round(float(np.median(truth.sequences.lengths)))
+    run("fit", path, "-o", tmp_path / "people", "--starts", 1)
+    words = ("-k", 2, "--restarts", 1)
+    shown = run("cluster", path, *words, "--starts", 1, "-o", tmp_path / "one").stdout
+    assert f"(tau {median}, the median length of the sequences)." in shown
+    run("convert", tmp_path / "people" / "hmms.vhem", tmp_path / "people.json")
+    for k, model in enumerate((tmp_path / "people", tmp_path / "people" / "hmms.vhem", tmp_path / "people.json")):
+        shown = run("cluster", model, *words, "-o", tmp_path / f"again{k}").stdout
+        assert f"(tau {median}, the median length of the sequences behind the HMMs)." in shown
+        assert RunFolder(tmp_path / f"again{k}").summary["tau"] == median
+    shown = run("tree", tmp_path / "again0", "--levels", "2,1", "--trees", 1, "-o", tmp_path / "tree").stdout
+    assert f"(tau {median}, the median length of the sequences behind the HMMs); the top" in shown
+    RunFolder(clustered[0]).hmms.save(tmp_path / "bare.vhem")
+    shown = run("cluster", tmp_path / "bare.vhem", *words, "-o", tmp_path / "bare").stdout
+    assert "(tau 10; how long the sequences were is not known: give --tau, about their length)" in shown
+    assert "2 clusters (tau 4)." in run("cluster", tmp_path / "people", *words, "--tau", 4, "-o", tmp_path / "o").stdout
+
+
+def test_long_sequences_do_not_make_tau_long(tmp_path):
+    rows = "".join(f"{name},{x}\n" for name in "ab" for x in np.random.default_rng(0).normal(size=80))
+    (tmp_path / "t.csv").write_text("id,x\n" + rows)
+    shown = run("cluster", tmp_path / "t.csv", "-k", 1, "--states", 1, "-o", tmp_path / "out").stdout
+    assert "(tau 50, the median length of the sequences, at most 50)" in shown
 
 
 def test_convert_and_info(clustered, tmp_path, study):
@@ -161,7 +241,16 @@ def test_convert_and_info(clustered, tmp_path, study):
         run("convert", out / "centers.vhem", tmp_path / f"c.{ending}")
         run("convert", tmp_path / f"c.{ending}", tmp_path / "back.vhem")
         assert vhem.load(tmp_path / "back.vhem") == centers
-        assert "H3M(n_hmms=3" in run("info", tmp_path / f"c.{ending}").stdout
+        shown = run("info", tmp_path / f"c.{ending}").stdout
+        for line in (
+            "H3M(n_hmms=3",
+            "dimensions: x, y",
+            "ids: 1, 2, 3",
+            "made by: `vhem cluster`, with vhem",
+            "seed = 0",
+        ):
+            assert line in shown
+        assert describe(tmp_path / "back.vhem").about["options"] == RunFolder(out).options
     run("convert", study[0], tmp_path / "s.csv")
     assert vhem.read_sequences(tmp_path / "s.csv", id="id", group="group") == vhem.read_sequences(study[0])
     run("convert", study[0], tmp_path / "s.vhem")
@@ -183,16 +272,25 @@ def test_convert_and_info(clustered, tmp_path, study):
         (["cluster", "bad.csv", "-k", "2", "-o", "out"], "row 3: column 'x' has 'oops'"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--values", "z"], "there is no column 'z'"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--states", "few"], "--states must be like 3, 1-5 or 2,4"),
-        (["cluster", "good.csv", "-k", "2", "-o", "out", "--covariance", "round"], "covariance_type must be one of"),
+        (["cluster", "good.csv", "-k", "2", "-o", "out", "--covariance", "round"], "--covariance must be one of"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "group"], "the sequences have no groups"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "day"], "--per must be auto, sequence or group"),
         (["tree", "good.csv", "--levels", "a,b", "-o", "out"], "--levels must be numbers like 8,4,2"),
         (["mixture", "good.csv", "-k", "2", "--states", "1-3", "-o", "out"], "--states must be one number"),
         (["fit", "cut.vhem", "-o", "out"], "cut.vhem is cut short"),
         (["fit", "model.vhem", "-o", "out"], "holds HMMs; sequences are needed"),
-        (["info", "good.csv", "--decimal", "x"], "decimal must be 'auto', '.' or ','"),
+        (["info", "good.csv", "--decimal", "x"], "--decimal must be 'auto', '.' or ','"),
         (["score", "lds.vhem", "good.csv"], "holds a LinearDynamicalSystem; an HMM, or a mixture of HMMs, is needed"),
         (["cluster", "lds.vhem", "-k", "2", "-o", "out"], "holds a LinearDynamicalSystem; HMMs (an H3M)"),
+        (
+            ["cluster", "hole.csv", "-k", "2", "-o", "out"],
+            "'z' has no value in any row; leave it out: --values x,y",
+        ),
+        (["mixture", "hole.csv", "-k", "2", "-o", "out"], "column 'z' has no value in any row"),
+        (["fit", "hole.csv", "--values", "z", "-o", "out"], "fill it, or name other columns by --values"),
+        (["cluster", "broken.npz", "-k", "2", "-o", "out"], "broken.npz is no npz file, or a broken one"),
+        (["convert", "nosuch.vhem", "x.json"], "there is no file nosuch.vhem. Check the name; it is looked for in"),
+        (["score", "nosuch", "good.csv"], "there is no file nosuch"),
         (["info", "empty-run"], "no file that could be read"),
     ],
 )
@@ -200,6 +298,8 @@ def test_wrong_input_is_told_in_one_line(tmp_path, monkeypatch, words, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bad.csv").write_text("id,x\na,1\na,oops\na,2\n")
     (tmp_path / "good.csv").write_text("id,x\na,1\na,2\na,5\nb,7\nb,3\nb,4\n")
+    (tmp_path / "hole.csv").write_text("id,x,y,z\na,1,2,\na,2,1,\nb,5,7,\nb,7,9,\n")
+    (tmp_path / "broken.npz").write_bytes(b"PK no archive")
     (tmp_path / "empty-run").mkdir()
     vhem.HMM([1.0], [[1.0]], [[0.0]], [[1.0]]).save("model.vhem")
     vhem.LinearDynamicalSystem([[0.5]], [[1.0]], [[0.1]], 0.1).save("lds.vhem")
@@ -220,9 +320,42 @@ def test_a_reader_that_has_seen_enough(study, clustered):
     assert done.stderr == ""
 
 
-def test_usage_errors_and_help():
-    assert run("cluster", "x.csv", code=2).stderr
-    assert run("nonsense", code=2).stderr
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["clustr"], "vhem: no such command 'clustr'"),
+        (["--nonsense"], "vhem: no such option: --nonsense"),
+        (["cluster"], "vhem cluster: missing argument"),
+        (["cluster", "x.csv"], "vhem cluster: missing option '--clusters'"),
+        (["cluster", "x.csv", "--cluster", "3"], "vhem cluster: no such option: --cluster; did you mean --clusters?"),
+        (["cluster", "x.csv", "-k", "three", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
+        (["cluster", "x.csv", "-k", "0", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
+        (["cluster", "x.csv", "-k"], "vhem cluster: option '-k' requires an argument"),
+        (["fit", "x.csv", "y.csv", "-o", "o"], "vhem fit: got unexpected extra argument"),
+        (["fit", "x.csv"], "vhem fit: missing option '--out'"),
+        (["tree", "x.csv", "-o", "o", "--tres", "3"], "vhem tree: no such option: --tres; did you mean --trees?"),
+        (["mixture", "x.csv", "-k", "2", "-o", "o", "--time-limit", "now"], "vhem mixture: invalid value for"),
+        (["score", "model.vhem"], "vhem score: missing argument"),
+        (["convert", "model.vhem"], "vhem convert: missing argument"),
+        (["info"], "vhem info: missing argument"),
+        (["report"], "vhem report: missing argument"),
+        (["plot", "out", "--dpi", "many"], "vhem plot: invalid value for '--dpi'"),
+        (["demo", "x"], "vhem demo: got unexpected extra argument"),
+        (["experiment", "nothing"], "vhem experiment: no such command 'nothing'"),
+        (["experiment", "motion", "--seedz", "3"], "vhem experiment motion: no such option: --seedz; did you mean"),
+    ],
+)
+@pytest.mark.parametrize("debug", [[], ["--debug"]])
+def test_misuse_is_told_in_one_line_with_a_cure(words, message, debug):
+    done = run(*words, *debug, code=2)
+    command = message.partition(":")[0]
+    assert done.stderr.startswith(message)
+    assert done.stderr.endswith(f"See `{command} --help`.\n")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout == ""
+
+
+def test_help():
     for command in ("fit", "cluster", "tree", "mixture", "score", "convert", "info"):
         text = run(command, "--help").stdout
         assert f"vhem {command}" in text
@@ -245,7 +378,9 @@ def test_plain_lines_where_there_is_no_terminal(study, tmp_path, monkeypatch):
     assert "clustering 12 HMMs: " in said
     assert "bound -" in said
     assert "s left" in said
-    assert not run("cluster", study[0], "-k", 3, "-q", "-o", tmp_path / "out").stderr
+    assert not run("cluster", study[0], "-k", 3, "-q", "-o", tmp_path / "out").stderr, (
+        "the same again is no overwriting"
+    )
 
 
 def test_a_bar_on_a_terminal(study, tmp_path):

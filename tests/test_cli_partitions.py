@@ -36,7 +36,7 @@ def mixture_of(folder, out, *more, **arguments):
 def test_mixture_of_parts(days, tmp_path):
     folder, sequences = days
     numbers = json.loads(mixture_of(folder, tmp_path / "out", "--json").stdout)
-    assert numbers["input"] == {"sequences": 600, "frames": 12000, "parts": 6}
+    assert numbers["input"] == {"sequences": 600, "frames": 12000, "parts": 6, "values": ["x", "y"]}
     assert sum(row["n_members"] for row in numbers["clusters"]) == 600
     found = RunFolder(tmp_path / "out")
     assert found.labels.ids == [str(i) for i in range(600)]
@@ -44,11 +44,31 @@ def test_mixture_of_parts(days, tmp_path):
     np.testing.assert_allclose(found.labels.responsibilities, found.centers.predict_proba(sequences), atol=1e-12)
     assert not list((tmp_path / "out").glob("*.checkpoint"))
     parts = vhem.read_parts(folder, id="id", values=["x", "y"], rows_per_part=2000)
-    assert found.centers == vhem.PartitionedH3M(3, 3, tau=20, random_state=0).fit(parts).model_
+    fit = vhem.PartitionedH3M(3, 3, tau=20, random_state=0).fit(parts)
+    assert found.centers == fit.model_.with_ids([1, 2, 3])
+    assert found.about["typical_length"] == 20
     text = run("mixture", "--config", tmp_path / "out", folder, "-o", tmp_path / "again").stdout
-    assert "Read 600 sequences, 12,000 frames in 6 parts" in text
+    assert "Read 600 sequences, 12,000 frames in 6 parts; values: x, y." in text
     with open(tmp_path / "again" / "labels.csv") as one, open(tmp_path / "out" / "labels.csv") as other:
         assert list(csv.reader(one)) == list(csv.reader(other))
+
+
+def test_tables_of_text_in_parts_keep_their_names(tmp_path):
+    """Columns are guessed once, for all parts alike, and named in what is printed and written."""
+    rng, folder = np.random.default_rng(0), tmp_path / "days"
+    folder.mkdir()
+    for day in range(2):
+        rows = [f"{trip},{t},{x:.3f},{y:.3f}" for trip in range(30) for t, (x, y) in enumerate(rng.normal(size=(8, 2)))]
+        (folder / f"{day}.csv").write_text("\n".join(["trial,time,speed,height", *rows]))
+    shown = run("mixture", folder, "--partitions", "-k", 2, "--states", 2, "-o", tmp_path / "out").stdout
+    assert "in 2 parts; values: speed, height." in shown
+    assert "the time: speed " in shown
+    assert RunFolder(tmp_path / "out").feature_names == ["speed", "height"]
+    (folder / "2.csv").write_text("trial,time,height,weight\n1,1,2,3\n1,2,2,3\n")
+    message = run("mixture", folder, "--partitions", "-k", 2, "-o", tmp_path / "other", code=1).stderr
+    assert "part '2.csv'" in message
+    assert "there is no column 'speed'" in message
+    assert "--skip-broken" in message
 
 
 def test_broken_parts(days, tmp_path):

@@ -51,6 +51,7 @@ def test_a_report_on_clusters(folders, study):  # noqa: F811
     assert data["members"]["names"] == truth.hmms.ids
     assert len(data["sequences"]) == len(truth.sequences)
     assert data["dimensionNames"] == ["x", "y"]
+    assert len(data["restarts"]) == len(folder.restarts) == 12
     assert "Adjusted Rand index" in text
     assert f"vhem cluster --config {folders / 'cluster' / 'run.toml'}" in text
     assert '<tr class="changed"><th scope="row"><code>clusters</code>' in text
@@ -68,6 +69,7 @@ def test_reports_on_a_tree_and_a_mixture(folders, tmp_path):
     run("report", folders / "mixture", "-o", tmp_path / "m.html", "--extent", "0,320,400,0")
     data, _ = data_in(tmp_path / "m.html")
     assert data["layers"][0] == []
+    assert len(data["restarts"]) == 1
     assert data["extent"] == [0, 320, 400, 0]
     assert data["decodedBy"] == "center"
 
@@ -108,7 +110,9 @@ def test_pictures_of_every_run(folders, tmp_path):
         (["report", "nowhere"], "is no folder of a finished run"),
         (["report", "cluster", "--extent", "1,2"], "--extent must be left,right,bottom,top"),
         (["report", "cluster", "--classes", "{}/short.csv"], "has no class for 'viewer 01' (11 of 12 ids are missing)"),
-        (["report", "cluster", "--image", "{}/nothing.png"], "nothing.png"),
+        (["report", "cluster", "--image", "{}/nothing.png"], "nothing.png. Check the name"),
+        (["report", "cluster", "--classes", "{}/nothing.csv"], "there is no file"),
+        (["plot", "cluster", "--image", "{}/nothing.png"], "nothing.png. Check the name"),
         (["plot", "cluster", "--format", "gif"], "--format must be png, svg or pdf"),
     ],
 )

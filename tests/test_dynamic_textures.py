@@ -280,7 +280,7 @@ def test_bad_use():
         HEMDynamicTextures(1).predict(mixture)
     with pytest.raises(TypeError, match="X must be a MixtureOfLDS"):
         HEMDynamicTextures(1).fit(np.ones((3, 5, 2)))
-    with pytest.raises(ValueError, match="n_clusters is 99, but X has only 15"):
+    with pytest.raises(ValueError, match="n_clusters is 99, but there are only 15"):
         HEMDynamicTextures(99).fit(mixture)
     with pytest.raises(ValueError, match="init has 2 systems but n_clusters is 3"):
         HEMDynamicTextures(3, init=mixture[:2]).fit(mixture)

@@ -1,12 +1,14 @@
 """Hierarchies of HMMs, the tree they make, and the choice of the number of clusters."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
 from helpers import random_covars, random_rows
 from scipy.cluster.hierarchy import fcluster, is_valid_linkage
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from vhem import H3M, VHEM, HierarchicalVHEM, choose_n_clusters, expected_log_likelihood
@@ -207,3 +209,33 @@ def test_choosing_needs_something_to_choose_from():
         choose_n_clusters(h3m[:1])
     with pytest.raises(ValueError, match="each of candidates must be an integer"):
         choose_n_clusters(h3m, [0, 1])
+
+
+def test_only_the_tree_that_is_kept_warns(monkeypatch):
+    """One tree is said not to have settled, and it is another one that is kept."""
+    h3m, _ = nested(n_inputs=16)
+    clean = HierarchicalVHEM((4, 2), n_trees=3, n_init=1, random_state=0).fit(h3m)
+    kept = int(np.argmax(clean.tree_scores_[:, -1]))
+    grow, made = HierarchicalVHEM._grow, []
+
+    def complaining(self, *arguments):
+        made.append(None)
+        warnings.warn(f"tree {len(made) - 1}", ConvergenceWarning, stacklevel=1)
+        return grow(self, *arguments)
+
+    monkeypatch.setattr(HierarchicalVHEM, "_grow", complaining)
+    with pytest.warns(ConvergenceWarning) as caught:
+        HierarchicalVHEM((4, 2), n_trees=3, n_init=1, random_state=0).fit(h3m)
+    assert [str(warning.message) for warning in caught] == [f"tree {kept}"]
+    assert caught[0].filename == __file__
+
+
+def test_more_clusters_than_inputs_are_refused():
+    h3m, _ = nested(n_inputs=16)
+    with pytest.raises(ValueError, match="levels: the first is 8, but there are only 5 HMMs; ask for at most 5"):
+        HierarchicalVHEM().fit(h3m[:5])
+    with pytest.raises(ValueError, match="candidates: the largest is 6, but there are only 5 HMMs"):
+        choose_n_clusters(h3m[:5], [2, 6])
+    # Half of the inputs may be fewer than the clusters: each then has a cluster to itself.
+    numbers = choose_n_clusters(h3m[:5], [2, 5], n_resamples=1, random_state=0)
+    assert np.isfinite(numbers.stability).all()

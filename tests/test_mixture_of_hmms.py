@@ -161,10 +161,15 @@ def test_scores_and_criteria_belong_together():
 )
 @pytest.mark.parametrize("init", ["smyth", "kmeans", "random"])
 def test_hard_input_gives_a_usable_mixture(ys, init):
-    fit = MixtureOfHMMs(3, 2, init=init, n_init=1, random_state=0, max_iter=20).fit(ys)
+    fit = MixtureOfHMMs(min(3, len(ys)), 2, init=init, n_init=1, random_state=0, max_iter=20).fit(ys)
     assert np.isfinite(fit.lower_bounds_).all()
     assert all(np.isfinite(a).all() for a in fit.model_.parameters)
     np.testing.assert_allclose(fit.responsibilities_.sum(axis=1), 1)
+
+
+def test_more_hmms_than_sequences_are_refused():
+    with pytest.raises(ValueError, match="n_components is 3, but there are only 2 sequences; ask for at most 2"):
+        MixtureOfHMMs(3).fit(np.zeros((2, 5, 1)))
 
 
 def test_large_collections_are_sampled_for_smyths_start(monkeypatch):

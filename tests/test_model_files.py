@@ -13,7 +13,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from helpers import random_h3m, random_hmm
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import vhem
@@ -324,6 +324,7 @@ HEADERS = st.recursive(
 
 
 @settings(max_examples=300, deadline=None)
+@example({"map": {}, "content": {}, "kind": "H3M"}, None)
 @given(HEADERS, HEADERS)
 def test_headers_made_by_others_are_refused(tmp_path_factory, content, about):
     """Checksums are right, but the header says nothing sensible."""

@@ -16,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 import vhem
 from vhem import H3M, VHEM, Sequences, fit_hmms, from_emhmm, from_hmmlearn
 from vhem.datasets import load_eye_movements
-from vhem.files import from_json, from_npz, to_json, to_npz
+from vhem.files import describe, from_json, from_npz, to_json, to_npz
 
 TYPES = ["spherical", "diag", "tied", "full"]
 
@@ -157,6 +157,57 @@ def test_plain_files_come_back_to_the_last_bit(tmp_path_factory, shape, seed):
         assert read(folder / name) == h3m
         write(h3m[0], folder / name)
         assert read(folder / name)[0] == h3m[0]
+
+
+def test_plain_files_say_what_made_them(tmp_path):
+    hmms = random_h3m(np.random.default_rng(0), K=2)
+    about = {"command": "cluster", "options": {"seed": 3, "id": ["a", "b"]}, "note": "é", "share": np.float64(0.5)}
+    for write, name in ((to_npz, "m.npz"), (to_json, "m.json")):
+        write(hmms, tmp_path / name, ["x", "y"], about)
+        said = describe(tmp_path / name)
+        assert said.about == about
+        assert said.feature_names == ["x", "y"]
+        assert (said.kind, said.n_members, said.vhem_version) == ("H3M", 2, vhem.__version__)
+        assert said.n_bytes == (tmp_path / name).stat().st_size
+        with pytest.raises(ValueError, match="feature_names has 1 names for 2 dimensions"):
+            write(hmms, tmp_path / name, ["x"])
+
+
+def test_plain_files_of_other_programs_say_less(tmp_path):
+    path = tmp_path / "m.npz"
+    arrays = {"startprob": [[1.0]], "transmat": [[[1.0]]], "means": [[[1.0]]], "covars": [[[1.0]]]}
+    np.savez(path, **arrays)
+    assert describe(path)[:4] == ("H3M", None, {}, None)
+    np.savez(path, **arrays, about=np.array("no JSON"))
+    with pytest.raises(ValueError, match="its array 'about' is no JSON: 'no JSON'"):
+        describe(path)
+    path = tmp_path / "m.json"
+    path.write_text('{"hmms": []}')
+    assert describe(path)[:4] == ("H3M", None, {}, None)
+    for content, why in (
+        ('"about": []', "'about' must hold named"),
+        ('"feature_names": "xy"', "must be a list of text"),
+    ):
+        path.write_text(f'{{"hmms": [], {content}}}')
+        with pytest.raises(ValueError, match=why):
+            describe(path)
+    path.write_text("[]")
+    with pytest.raises(ValueError, match="is no H3M in JSON: 'hmms' is missing"):
+        describe(path)
+
+
+@pytest.mark.parametrize("read", [vhem.load, describe, from_npz, from_json, vhem.from_emhmm, vhem.read_sequences])
+def test_a_file_that_is_not_there_is_named_with_a_cure(tmp_path, monkeypatch, read):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"^there is no file nosuch\.vhem\. Check the name; it is looked for"):
+        read("nosuch.vhem")
+    (tmp_path / "nosuch2.vhem").write_text("")
+    with pytest.raises(FileNotFoundError, match=r"did you mean nosuch2\.vhem\?"):
+        read("nosuch.vhem")
+    with pytest.raises(FileNotFoundError, match="there is no folder nowhere"):
+        read("nowhere/nosuch.vhem")
+    with pytest.raises(TypeError, match="path must be the name of a file, as text or a Path, got None"):
+        read(None)
 
 
 def test_plain_files_that_are_refused(tmp_path):

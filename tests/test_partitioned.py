@@ -56,6 +56,28 @@ def write_parquet(path, sequences, rows_per_group, ids=None, columns=("x", "y"))
     pq.write_table(pa.table(table), path, row_group_size=rows_per_group)
 
 
+def test_several_columns_name_the_sequences_of_parquet(tmp_path):
+    """Sequences run on over row groups, and the second column alone does not tell them apart."""
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(3, 40, size=24)
+    rows = {"person": np.repeat(np.arange(24) // 4, lengths), "trial": np.repeat(np.arange(24) % 4, lengths)}
+    rows |= {"x": rng.normal(size=lengths.sum())}
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet", row_group_size=30)
+    parts = vhem.read_parts(tmp_path / "t.parquet", ["person", "trial"], values=["x"], rows_per_part=50)
+    assert len(parts) > 3
+    read = [part.read() for part in parts]
+    whole = vhem.read_sequences(tmp_path / "t.parquet", id=["person", "trial"], values=["x"])
+    assert [name for part in read for name in part.ids] == whole.ids
+    np.testing.assert_array_equal(np.concatenate([part.X for part in read]), whole.X)
+    np.testing.assert_array_equal(np.concatenate([part.lengths for part in read]), whole.lengths)
+    rows["trial"] = np.repeat(np.arange(24) % 3, lengths)  # a person's first trial comes again
+    pq.write_table(pa.table(rows), tmp_path / "t.parquet", row_group_size=30)
+    with pytest.raises(
+        ValueError, match=r"rows of person / trial = '\d / \d' do not stand together .* Sort the file by"
+    ):
+        vhem.read_parts(tmp_path / "t.parquet", ["person", "trial"], values=["x"])
+
+
 # Quality
 
 
@@ -424,7 +446,7 @@ def test_bad_parts(data, tmp_path):
         estimator().fit(data[1])
     with pytest.raises(TypeError, match="read_parts"):
         estimator().fit("data.parquet")
-    with pytest.raises(FileNotFoundError, match="no file or folder"):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
         read_parts(tmp_path / "nothing")
     with pytest.raises(FileNotFoundError, match="has no files"):
         read_parts(tmp_path)

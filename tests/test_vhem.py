@@ -1,6 +1,7 @@
 """The estimator VHEM: what a user sees, the contract, and the cases that must not break it."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -83,6 +84,7 @@ def test_any_input_gives_finite_models_and_a_bound_that_never_falls(
     seed, K, n_clusters, n_states, n_mix, covariance_type, tau, n_virtual, weight_form, ragged, zeros, init
 ):
     h3m = random_h3m(np.random.default_rng(seed), K, 4, 2, 2, ["diag", "full"][seed % 2], ragged, zeros)
+    n_clusters = min(n_clusters, K)
     fit = VHEM(
         n_clusters, n_states, n_mix, covariance_type, tau, n_virtual, init=init, n_init=2, max_iter=15,
         weight_form=weight_form, random_state=seed,
@@ -211,12 +213,15 @@ def test_equal_inputs_stay_themselves():
     assert np.isfinite(fit.lower_bound_)
 
 
-def test_as_many_clusters_as_inputs_or_more():
+def test_as_many_clusters_as_inputs_but_no_more():
     h3m, _ = clustered(K=4, n_clusters=4)
     fit = VHEM(4, random_state=0, n_init=8).fit(h3m)
     assert sorted(fit.labels_) == [0, 1, 2, 3]
-    with pytest.warns(RuntimeWarning, match=r"there are more clusters \(9\) than inputs \(4\)"):
-        assert len(set(VHEM(9, random_state=0).fit(h3m).labels_)) == 4
+    with pytest.raises(ValueError, match="n_clusters is 9, but there are only 4 HMMs; ask for at most 4"):
+        VHEM(9, random_state=0).fit(h3m)
+    some = h3m.with_weights([0.5, 0.5, 0.0, 0.0])
+    with pytest.warns(RuntimeWarning, match=r"there are more clusters \(3\) than inputs with weight \(2\)"):
+        VHEM(3, random_state=0).fit(some)
 
 
 def test_empty_clusters_are_counted_and_warned_of_once():
@@ -435,3 +440,21 @@ def test_bad_input_is_named():
             VHEM(2, init=init, random_state=0).fit(huge)
     with pytest.raises(ValueError, match="too extreme for double precision"):
         expected_log_likelihood(huge, huge)
+
+
+def test_only_the_restart_that_is_kept_warns():
+    """Restarts that were stopped early say so in `restarts_`; the fit as a whole warns only if the best one was."""
+    h3m, _ = clustered(K=30, n_clusters=3)
+    settings = {"n_clusters": 3, "n_init": 6, "random_state": 1}
+    steps = [len(restart.lower_bounds) - 1 for restart in VHEM(**settings).fit(h3m).restarts_]
+    seen = set()
+    for max_iter in (min(steps) - 1, min(steps), max(steps) - 1):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit = VHEM(**settings, max_iter=max_iter).fit(h3m)
+        best = max(fit.restarts_, key=lambda restart: restart.lower_bounds[-1])
+        assert fit.converged_ == best.converged
+        assert any(w.category is ConvergenceWarning for w in caught) == (not best.converged)
+        seen.add((best.converged, all(restart.converged for restart in fit.restarts_)))
+    assert {(False, False), (True, False)} <= seen, "both cases were met"
+    assert "array" not in repr(fit.restarts_)

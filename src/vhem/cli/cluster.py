@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from vhem.cli import summary
@@ -19,12 +18,14 @@ from vhem.cli.shared import (
     DataOrModels,
     LearningOptions,
     Out,
+    Overwrite,
     Restarts,
     RunOptions,
     TableOptions,
     Tau,
     expanded,
 )
+from vhem.cli.wording import CLUSTERING
 from vhem.learning.vhem import VHEM
 from vhem.sequences import Sequences
 
@@ -45,6 +46,7 @@ def cluster(
     restarts: Restarts = None,
     center_states: CenterStates = None,
     dask: Dask = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Cluster sequences, or HMMs, by VHEM.
 
@@ -60,11 +62,11 @@ def cluster(
         vhem cluster --config out/run.toml --clusters 4 -o four
     """
     with Session(run.quiet) as session:
+        writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
-        check_fillable(clusters, len(hmms), "HMMs")
-        length = tau or tau_for(found)
-        session.begin(f"clustering {len(hmms)} HMMs")
+        length, why = chosen_tau(tau, found)
+        session.begin(f"clustering {len(hmms)} HMMs", CLUSTERING)
         with executor_at(dask) as executor:
             fit = VHEM(
                 clusters, n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts, random_state=run.seed,
@@ -80,12 +82,13 @@ def cluster(
             "clusters": rows,
             "notes": session.gather_warnings(),
         }
-        text = f"{summary.input_text(found)}\n{len(hmms)} HMMs in {clusters} clusters (tau {length}).\n\n"
+        text = f"{summary.input_text(found)}\n{len(hmms)} HMMs in {clusters} clusters (tau {length}{why}).\n\n"
         text += summary.clusters_text(rows, found.feature_names, "HMMs")
-        writer = RunWriter(ctx, out, found.feature_names)
+        writer.begin(found.feature_names, found.typical_length)
         writer.model(HMMS, hmms)
-        writer.model(CENTERS, fit.centers_)
+        writer.centers(fit.centers_)
         writer.labels(hmms.ids, fit.labels_, fit.responsibilities_)
+        writer.restarts(fit)
         writer.finish(text, numbers)
         forget_parts(out)
     show(
@@ -95,14 +98,12 @@ def cluster(
     )
 
 
-def check_fillable(clusters: int, n: int, what: str) -> None:
-    """Refuse more clusters than there are things to cluster."""
-    if clusters > n:
-        raise ValueError(f"{n} {what} cannot fill {clusters} clusters; give --clusters of at most {n}.")
-
-
-def tau_for(found: Input) -> int:
-    """Return a length for imagined sequences: about that of the real ones."""
-    if not isinstance(found.content, Sequences):
-        return _TAU_OF_MODELS
-    return int(np.clip(round(float(np.median(found.content.lengths))), 1, _LONGEST_TAU))
+def chosen_tau(given: int | None, found: Input) -> tuple[int, str]:
+    """Return the length of imagined sequences, about that of the real ones unless it is given, and where it is from."""
+    if given is not None:
+        return given, ""
+    if found.typical_length is None:
+        return _TAU_OF_MODELS, "; how long the sequences were is not known: give --tau, about their length"
+    behind = "" if isinstance(found.content, Sequences) else " behind the HMMs"
+    limit = f", at most {_LONGEST_TAU}" if found.typical_length > _LONGEST_TAU else ""
+    return min(found.typical_length, _LONGEST_TAU), f", the median length of the sequences{behind}{limit}"

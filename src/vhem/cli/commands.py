@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from vhem.cli import session
+from vhem.cli.wording import in_options
 from vhem.learning.iteration import BoundError
 
-FAILED, INTERRUPTED, PIPE_CLOSED = 1, 130, 141  # exit codes; 2 is for options that do not exist or lack a value
+FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit codes
 
 _TOLD = (ValueError, TypeError, OSError, ImportError, BoundError, MemoryError)
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, or that of the copy which typer has of click
 
 
 class Commands(TyperGroup):
@@ -25,12 +28,18 @@ class Commands(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take `--debug` out of the words, wherever it is."""
         self._debug = "--debug" in args
-        return list(super().parse_args(ctx, [word for word in args if word != "--debug"]))
+        try:
+            return list(super().parse_args(ctx, [word for word in args if word != "--debug"]))
+        except _UsageError as fault:
+            _misused(fault, ctx)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
+        session.start_afresh()
         try:
             return super().invoke(ctx)
+        except _UsageError as fault:
+            _misused(fault, ctx)
         except KeyboardInterrupt:
             typer.echo(f"vhem: interrupted. {session.kept}", err=True)
             raise typer.Exit(INTERRUPTED) from None
@@ -40,6 +49,27 @@ class Commands(TyperGroup):
         except _TOLD as fault:
             if self._debug:
                 raise
-            message = " ".join(str(fault).split()) or type(fault).__name__
-            typer.echo(f"vhem: {message}", err=True)
+            typer.echo(f"vhem: {_told(fault)}", err=True)
             raise typer.Exit(FAILED) from None
+
+
+def _told(fault: Exception) -> str:
+    """Return an error in one line."""
+    if isinstance(fault, OSError) and fault.strerror and fault.filename is not None:  # the system's, with its number
+        return f"{fault.filename}: {fault.strerror.lower()}. Check the name, the disk and who may write there."
+    message = " ".join(str(fault).split()) or type(fault).__name__
+    return in_options(message, session.doing)
+
+
+def _misused(fault: Any, ctx: Any) -> NoReturn:
+    """Say in one line which words of the command were not understood."""
+    if type(fault).__name__ == "NoArgsIsHelpError":  # `vhem` alone shows its help
+        raise fault
+    path = fault.ctx.command_path if fault.ctx else f"{ctx.command_path} {ctx.invoked_subcommand}"
+    known = [name for parameter in fault.ctx.command.params for name in parameter.opts] if fault.ctx else []
+    alike = difflib.get_close_matches(getattr(fault, "option_name", ""), known, n=1)
+    said = fault.message if alike else fault.format_message()
+    text = " ".join(said.split()).rstrip(".") + (f"; did you mean {alike[0]}?" if alike else "")
+    end = "" if text.endswith("?") else "."
+    typer.echo(f"{path}: {text[:1].lower()}{text[1:]}{end} See `{path} --help`.", err=True)
+    raise typer.Exit(MISUSED) from None

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from vhem.cli.inputs import is_model, read_model, read_sequences_only
+from vhem.cli.run_folder import record, recorded
 from vhem.cli.shared import TableOptions, expanded
 from vhem.files import to_json, to_npz
 from vhem.files.labels import write_columns
@@ -17,6 +18,7 @@ from vhem.sequences import Sequences
 
 @expanded
 def convert(
+    ctx: typer.Context,
     source: Annotated[
         Path, typer.Argument(help="Model: .vhem, .mat, .npz, .json, a run. Or sequences.", show_default=False)
     ],
@@ -32,15 +34,19 @@ def convert(
         vhem convert out/centers.vhem centers.json
 
         vhem convert fixations.xlsx fixations.csv
+
+    What made a model is kept, whichever the format; `vhem info` shows it.
     """
     found = read_model(source) if is_model(source) else read_sequences_only(source, table.reading())
     content, suffix = found.content, target.suffix
+    about = {**recorded(ctx), **found.about, "converted_from": str(source)}
     if suffix == ".vhem":
-        content.save(target, found.feature_names, about={"converted_from": str(source)})
+        content.save(target, found.feature_names, about)
     elif suffix in (".npz", ".json") and isinstance(content, (H3M, HMM)):
-        (to_npz if suffix == ".npz" else to_json)(content, target, found.feature_names)
+        (to_npz if suffix == ".npz" else to_json)(content, target, found.feature_names, about)
     elif suffix in (".csv", ".tsv", ".parquet") and isinstance(content, Sequences):
         write_columns(target, long_table(content, found.feature_names))
+        record(ctx, target.with_suffix(".run.toml"))
     else:
         raise ValueError(
             f"a {type(content).__name__} cannot be written as {suffix or target.name!r}: models become .vhem, .npz or "

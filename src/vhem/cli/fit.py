@@ -9,12 +9,18 @@ from vhem.cli.inputs import read_sequences_only
 from vhem.cli.learning import forget_parts, learned
 from vhem.cli.run_folder import HMMS, RunWriter
 from vhem.cli.session import Session, show
-from vhem.cli.shared import Data, LearningOptions, Out, RunOptions, TableOptions, expanded
+from vhem.cli.shared import Data, LearningOptions, Out, Overwrite, RunOptions, TableOptions, expanded
 
 
 @expanded
 def fit(
-    ctx: typer.Context, data: Data, out: Out, table: TableOptions, learning: LearningOptions, run: RunOptions
+    ctx: typer.Context,
+    data: Data,
+    out: Out,
+    table: TableOptions,
+    learning: LearningOptions,
+    run: RunOptions,
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn one HMM per sequence, or per group of sequences.
 
@@ -28,6 +34,7 @@ def fit(
         vhem fit gestures/ --states 1-6 --covariance full -o gestures-hmms
     """
     with Session(run.quiet) as session:
+        writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_only(data, table.reading())
         hmms = learned(found, out, learning, run, session)
         sizes = {int(s): int((hmms.n_states == s).sum()) for s in sorted(set(hmms.n_states.tolist()))}
@@ -39,7 +46,7 @@ def fit(
         }
         spread = ", ".join(f"{n} with {s} state{'s' * (s > 1)}" for s, n in sizes.items())
         text = f"{summary.input_text(found)}\n{len(hmms)} HMMs learned: {spread}."
-        writer = RunWriter(ctx, out, found.feature_names)
+        writer.begin(found.feature_names, found.typical_length)
         writer.model(HMMS, hmms)
         writer.finish(text, numbers)
         forget_parts(out)

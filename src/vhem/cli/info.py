@@ -14,6 +14,7 @@ from vhem.cli.run_folder import RunFolder
 from vhem.cli.shared import TableOptions, expanded
 from vhem.files import describe
 from vhem.models import H3M
+from vhem.paths import existing_file
 
 
 @expanded
@@ -30,8 +31,8 @@ def info(
 
         vhem info fixations.csv --id subject,trial
     """
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}.")
+    if not path.is_dir():
+        existing_file(path)
     if path.is_dir() and is_model(path):
         numbers, text = _of_run(RunFolder(path))
     elif is_model(path):
@@ -50,21 +51,36 @@ def _of_run(run: RunFolder) -> tuple[dict[str, Any], str]:
 
 
 def _of_model(path: Path) -> tuple[dict[str, Any], str]:
-    content = read_model(path).content
+    found = read_model(path)
+    content = found.content
     numbers: dict[str, Any] = {"model": repr(content), "bytes": path.stat().st_size}
-    if path.suffix == ".vhem":
-        about = describe(path)
-        numbers |= {"kind": about.kind, "feature_names": about.feature_names, "vhem": about.vhem_version}
-        numbers["about"] = json.loads(json.dumps(about.about, default=str))
+    numbers |= {"kind": type(content).__name__, "feature_names": found.feature_names}
+    numbers["vhem"] = None if path.suffix == ".mat" else describe(path).vhem_version
+    numbers["about"] = json.loads(json.dumps(found.about, default=str))
     lines = [repr(content)]
-    if numbers.get("feature_names"):
-        lines.append(f"dimensions: {', '.join(numbers['feature_names'])}")
+    if found.feature_names:
+        lines.append(f"dimensions: {', '.join(found.feature_names)}")
     if isinstance(content, H3M):
+        numbers["ids"] = content.ids
         shown = ", ".join(map(str, content.ids[:12]))
         lines.append(f"ids: {shown}{f' … ({len(content)})' if len(content) > 12 else ''}")
-    if numbers.get("about"):
-        lines.append(f"made by vhem {numbers['vhem']}: {json.dumps(numbers['about'], ensure_ascii=False)}")
-    return numbers, "\n".join(lines)
+    return numbers, "\n".join([*lines, *_origin(numbers["vhem"], numbers["about"])])
+
+
+def _origin(version: str | None, about: dict[str, Any]) -> list[str]:
+    """Return what made a model, in lines."""
+    rest = dict(about)
+    command, options, made_with = (rest.pop(key, None) for key in ("command", "options", "made_with"))
+    by = f"`vhem {command}`" if command else "Python" if version else "another program"
+    versions = made_with if isinstance(made_with, dict) else {"vhem": version} if version else {}
+    lines = [f"made by: {by}{', with ' if versions else ''}{', '.join(f'{k} {v}' for k, v in versions.items())}"]
+    if isinstance(options, dict):
+        lines.append(f"options: {', '.join(f'{key} = {_shown(value)}' for key, value in options.items())}")
+    return lines + [f"{key.replace('_', ' ')}: {_shown(value)}" for key, value in rest.items()]
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _of_sequences(found: Input) -> str:

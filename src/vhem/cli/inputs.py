@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from vhem.cli.run_folder import RUN, RunFolder
 from vhem.files import describe, from_emhmm, from_json, from_npz, load
+from vhem.kernels.parameters import FloatArray
 from vhem.models import H3M, HMM
+from vhem.paths import existing_file
 from vhem.sequences import Sequences
 from vhem.sequences.reading import Options, read_with_roles
 from vhem.sequences.roles import Roles
@@ -21,13 +24,22 @@ class Input(NamedTuple):
     content: Any  #: Sequences, an H3M, or another model
     feature_names: list[str] | None
     roles: Roles | None  #: of a table's columns
+    about: dict[str, Any]  #: what a model's file says about how it was made
+
+    @property
+    def typical_length(self) -> int | None:
+        """The median length of the sequences, or of those that the models were learned from, as far as is known."""
+        if isinstance(self.content, Sequences):
+            return max(1, round(float(np.median(self.content.lengths))))
+        known = self.about.get("typical_length")
+        return known if isinstance(known, int) and known > 0 else None
 
 
 def is_model(path: Path) -> bool:
     """Whether a path is of a model rather than of sequences."""
     if path.is_dir():
         return (path / RUN).is_file()
-    if path.suffix == ".npz" and path.is_file():
+    if path.suffix == ".npz" and zipfile.is_zipfile(path):
         with np.load(path, allow_pickle=False) as file:
             return "startprob" in file.files
     return path.suffix in (".vhem", ".mat", ".json")
@@ -37,29 +49,39 @@ def read_model(path: Path, centers: bool = False) -> Input:
     """Read a model file of any kind, or that of a run: its HMMs, or its centres."""
     if path.is_dir():
         run = RunFolder(path)
-        return Input(run.centers if centers else run.hmms, run.feature_names, None)
+        return Input(run.centers if centers else run.hmms, run.feature_names, None, run.about)
     if path.suffix == ".mat":
-        return Input(from_emhmm(path), None, None)
-    if path.suffix == ".json":
-        return Input(from_json(path), None, None)
-    if path.suffix == ".npz":
-        return Input(from_npz(path), None, None)
-    return Input(load(path), describe(path).feature_names, None)
+        return Input(from_emhmm(path), None, None, {})
+    read: Any = {".json": from_json, ".npz": from_npz}.get(path.suffix, load)
+    said = describe(path)
+    return Input(read(path), said.feature_names, None, said.about)
 
 
 def read_sequences_or_hmms(path: Path, options: Options) -> Input:
     """Read what can be clustered: sequences, or an H3M."""
-    if not path.exists() and not any(c in str(path) for c in "*?["):
-        raise FileNotFoundError(f"there is no file {path}.")
+    if not path.is_dir() and not any(c in str(path) for c in "*?["):
+        existing_file(path)
     if not is_model(path):
         reading = read_with_roles(path, options)
-        return Input(reading.sequences, reading.roles.values, reading.roles)
+        return Input(reading.sequences, reading.roles.values, reading.roles, {})
     found = read_model(path)
     if isinstance(found.content, HMM):
         found = found._replace(content=H3M([found.content]))
     if not isinstance(found.content, (H3M, Sequences)):
         raise TypeError(f"{path} holds a {type(found.content).__name__}; HMMs (an H3M) or sequences are needed.")
     return found
+
+
+def check_columns(found: Input) -> None:
+    """Refuse columns of values without any value: nothing can be learned about them."""
+    X: FloatArray = found.content.X
+    names = found.feature_names or [f"x{j + 1}" for j in range(X.shape[1])]
+    suspects = np.flatnonzero(np.isnan(X[0]))
+    empty = [names[j] for j in suspects if np.isnan(X[:, j]).all()]
+    if empty:
+        rest = ",".join(name for name in names if name not in empty)
+        cure = f"leave it out: --values {rest}" if rest else "fill it, or name other columns by --values"
+        raise ValueError(f"column {', '.join(map(repr, empty))} has no value in any row; {cure}.")
 
 
 def read_sequences_only(path: Path, options: Options) -> Input:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem.cli.inputs import Input
+from vhem.cli.inputs import Input, check_columns
 from vhem.cli.session import Session, remember
 from vhem.cli.shared import LearningOptions, RunOptions
 from vhem.files import ModelFileError, describe, load
@@ -42,6 +42,7 @@ def learned(found: Input, out: Path, learning: LearningOptions, run: RunOptions,
     """Return the HMMs of an input: those that it has, or else learned from its sequences."""
     if isinstance(found.content, H3M):
         return found.content
+    check_columns(found)
     parts = _parts(found.content, learning)
     n_parts = len(parts.begins) - 1
     folder, key = out / PARTIAL, _key(parts, learning, run)

@@ -7,12 +7,12 @@ from typing import Annotated
 import typer
 
 from vhem.cli import summary
-from vhem.cli.cluster import check_fillable, tau_for
-from vhem.cli.inputs import read_sequences_only
+from vhem.cli.cluster import chosen_tau
+from vhem.cli.inputs import check_columns, read_sequences_only
 from vhem.cli.partitions import PARTS, PartOptions, mixture_of_parts
 from vhem.cli.run_folder import CENTERS, RunWriter
 from vhem.cli.session import Session, show
-from vhem.cli.shared import Dask, Data, LearningOptions, Out, RunOptions, TableOptions, expanded
+from vhem.cli.shared import Dask, Data, LearningOptions, Out, Overwrite, RunOptions, TableOptions, expanded
 from vhem.learning.em_h3m import MixtureOfHMMs
 
 
@@ -41,6 +41,7 @@ def mixture(
         typer.Option(min=1, help="Length of VHEM's imagined sequences.", rich_help_panel=PARTS, show_default=False),
     ] = None,
     dask: Dask = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Learn a mixture of HMMs from sequences by EM (EM-H3M), and cluster them by it.
 
@@ -53,9 +54,10 @@ def mixture(
 
         vhem mixture days/ --partitions --id trip --values x,y,speed --clusters 8 -o mixture
     """
+    writer = RunWriter(ctx, out, overwrite)
     if partitions:
         options = PartOptions(rows_per_part, skip_broken, tau, dask)
-        mixture_of_parts(ctx, data, clusters, out, table, learning, run, options)
+        mixture_of_parts(writer, data, clusters, table, learning, run, options)
         return
     if dask is not None:
         raise ValueError("--dask needs --partitions here: EM on all sequences at once stays in this process.")
@@ -64,13 +66,15 @@ def mixture(
         if not isinstance(states, int):
             raise ValueError(f"--states must be one number for a mixture, got {learning.states!r}.")
         found = read_sequences_only(data, table.reading())
-        check_fillable(clusters, len(found.content), "sequences")
+        check_columns(found)
         session.begin(f"learning a mixture of {clusters} HMMs")
         fit = MixtureOfHMMs(
             clusters, states, learning.mix, learning.covariance, learning.topology, n_init=learning.starts,
             time_limit=time_limit, random_state=run.seed, n_jobs=run.jobs, callback=session.clustering(100),
         ).fit(found.content)  # fmt: skip
-        rows = summary.of_clusters(fit.model_, found.content.ids, fit.labels_, tau_for(found), fit.responsibilities_)
+        rows = summary.of_clusters(
+            fit.model_, found.content.ids, fit.labels_, chosen_tau(None, found)[0], fit.responsibilities_
+        )
         numbers = {
             "input": summary.of_input(found),
             "lower_bound": fit.lower_bound_,
@@ -81,8 +85,9 @@ def mixture(
         }
         text = f"{summary.input_text(found)}\nA mixture of {clusters} HMMs.\n\n"
         text += summary.clusters_text(rows, found.feature_names, "sequences")
-        writer = RunWriter(ctx, out, found.feature_names)
-        writer.model(CENTERS, fit.model_)
+        writer.begin(found.feature_names, found.typical_length)
+        writer.centers(fit.model_)
         writer.labels(found.content.ids, fit.labels_, fit.responsibilities_)
+        writer.restarts(fit)
         writer.finish(text, numbers)
     show(f"{text}\n\nWritten to {out}: labels.csv, {CENTERS}, summary.txt, summary.json, run.toml.", numbers, run.json)

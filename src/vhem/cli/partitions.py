@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import typer
 
 from vhem.cli import summary
 from vhem.cli.run_folder import CENTERS, RunWriter
@@ -16,6 +15,7 @@ from vhem.cli.session import Session, show
 from vhem.cli.shared import LearningOptions, RunOptions, TableOptions, listed
 from vhem.scale import Part, PartitionedH3M, read_parts
 from vhem.sequences import as_sequences
+from vhem.sequences.reading import read_with_roles
 
 PARTS = "Data in parts"
 _CHECKPOINT = "parts.checkpoint"
@@ -51,10 +51,9 @@ def executor_at(address: str | None) -> Iterator[Any]:
 
 
 def mixture_of_parts(
-    ctx: typer.Context,
+    writer: RunWriter,
     data: Path,
     clusters: int,
-    out: Path,
     table: TableOptions,
     learning: LearningOptions,
     run: RunOptions,
@@ -65,8 +64,9 @@ def mixture_of_parts(
         states = learning.n_states()
         if not isinstance(states, int):
             raise ValueError(f"--states must be one number for a mixture, got {learning.states!r}.")
-        parts, names = _parts(data, table, options), listed(table.values)
-        tau = options.tau or _usual_length(parts)
+        parts, names = _parts(data, table, options)
+        length, out = _typical_length(parts), writer.path
+        tau = options.tau or min(length or _LONGEST_TAU, _LONGEST_TAU)
         out.mkdir(parents=True, exist_ok=True)
         session.begin(f"learning a mixture of {clusters} HMMs from {len(parts)} parts")
         fit = PartitionedH3M(
@@ -74,13 +74,14 @@ def mixture_of_parts(
             n_jobs=run.jobs, executor="threads" if executor is None else executor, callback=session.parts,
             on_error="skip" if options.skip_broken else "raise", checkpoint=out / _CHECKPOINT,
         ).fit(parts)  # fmt: skip
-        writer = RunWriter(ctx, out, names)
-        writer.model(CENTERS, fit.model_)
+        writer.begin(names, length)
+        writer.centers(fit.model_)
         session.begin("labelling all sequences")
         sizes = writer.labels_of_parts(fit.label_parts(parts), len(fit.model_))
-        numbers = _numbers(fit, sizes, tau) | {"notes": session.gather_warnings()}
+        numbers = _numbers(fit, sizes, tau, names) | {"notes": session.gather_warnings()}
         text = f"Read {fit.n_sequences_:,} sequences, {fit.n_frames_:,} frames in {fit.n_parts_:,} parts"
-        text += f" ({len(fit.skipped_)} more were broken).\n" if fit.skipped_ else ".\n"
+        text += f" ({len(fit.skipped_)} more were broken)" if fit.skipped_ else ""
+        text += f"; values: {', '.join(names)}.\n"
         text += f"A mixture of {len(fit.model_)} HMMs (tau {tau}).\n\n"
         text += summary.clusters_text(numbers["clusters"], names, "sequences")
         writer.finish(text, numbers)
@@ -88,26 +89,40 @@ def mixture_of_parts(
     show(f"{text}\n\nWritten to {out}: labels.csv, {CENTERS}, summary.txt, summary.json, run.toml.", numbers, run.json)
 
 
-def _parts(data: Path, table: TableOptions, options: PartOptions) -> list[Part]:
+def _parts(data: Path, table: TableOptions, options: PartOptions) -> tuple[list[Part], list[str]]:
+    """Return the parts, and the columns of values, which are the same in all of them."""
     if table.group is not None or table.one_sequence:
         raise ValueError("--group and --one-sequence have no meaning with --partitions: every sequence is on its own.")
-    names = listed(table.id)
-    id_column = names[0] if names is not None and len(names) == 1 else names
-    return read_parts(data, id_column, table.time, listed(table.values), options.rows_per_part)
+    parts = read_parts(data, listed(table.id), table.time, listed(table.values), options.rows_per_part)
+    names = listed(table.values)
+    if names is None:  # tables of text or arrays; Parquet needs them given
+        names = _guessed_values([data / part.name if data.is_dir() else data for part in parts], table)
+        parts = read_parts(data, listed(table.id), table.time, names, options.rows_per_part)
+    return parts, names
 
 
-def _usual_length(parts: list[Part]) -> int:
-    """Return about the length of the sequences of the first part that can be read."""
+def _guessed_values(files: list[Path], table: TableOptions) -> list[str]:
+    """Return the columns of values of the first file that can be read."""
+    for file in files[:-1]:
+        try:
+            return read_with_roles(file, table.reading()).roles.values
+        except (OSError, TypeError, ValueError):
+            continue  # the fit will tell
+    return read_with_roles(files[-1], table.reading()).roles.values
+
+
+def _typical_length(parts: list[Part]) -> int | None:
+    """Return the median length of the sequences of the first part that can be read."""
     for part in parts:
         try:
             lengths = as_sequences(part.read()).lengths
         except (OSError, TypeError, ValueError):
             continue  # the fit will tell
-        return int(np.clip(round(float(np.median(lengths))), 1, _LONGEST_TAU))
-    return _LONGEST_TAU
+        return max(1, round(float(np.median(lengths))))
+    return None
 
 
-def _numbers(fit: PartitionedH3M, sizes: np.ndarray, tau: int) -> dict[str, Any]:
+def _numbers(fit: PartitionedH3M, sizes: np.ndarray, tau: int, names: list[str]) -> dict[str, Any]:
     rows = [
         {
             "cluster": k + 1,
@@ -118,7 +133,7 @@ def _numbers(fit: PartitionedH3M, sizes: np.ndarray, tau: int) -> dict[str, Any]
         for k, center in enumerate(fit.model_)
     ]
     return {
-        "input": {"sequences": fit.n_sequences_, "frames": fit.n_frames_, "parts": fit.n_parts_},
+        "input": {"sequences": fit.n_sequences_, "frames": fit.n_frames_, "parts": fit.n_parts_, "values": names},
         "skipped": [{"part": name, "reason": reason} for name, reason in fit.skipped_],
         "tau": tau,
         "clusters": rows,

@@ -10,8 +10,9 @@ import typer
 
 from vhem.cli.report import Classes, Extent, Folder, ImageFile, edges
 from vhem.cli.run_clustering import read_clustering
-from vhem.cli.run_folder import RunFolder
+from vhem.cli.run_folder import PICTURES, RunFolder
 from vhem.learning.tree import Tree
+from vhem.paths import existing_file
 from vhem.report.clustering import Clustering
 
 _MANY = 60  # clusters drawn one by one
@@ -43,7 +44,7 @@ def plot(
         raise ValueError(f"--format must be png, svg or pdf, got {kind!r}.")
     run = RunFolder(folder)
     content = read_clustering(ctx, run, False, classes, [])
-    target = out or folder / "pictures"
+    target = out or folder / PICTURES
     written = draw_all(content, target, kind, dpi, image=image, extent=edges(extent), names=run.feature_names)
     typer.echo(f"Written to {target}: {', '.join(path.name for path in written)}.")
 
@@ -58,7 +59,7 @@ def draw_all(
     target.mkdir(parents=True, exist_ok=True)
     two = content.levels[0].n_dims == 2
     where: dict[str, Any] = {
-        "image": plt.imread(image) if image and two else None,
+        "image": plt.imread(existing_file(image)) if image and two else None,
         "extent": extent if two else None,
         "names": names,
     }

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from vhem.cli.run_clustering import read_clustering
-from vhem.cli.run_folder import RUN, RunFolder
+from vhem.cli.run_folder import REPORT, RUN, RunFolder
 
 Folder = Annotated[Path, typer.Argument(help="The folder of a run of cluster, tree or mixture.", show_default=False)]
 ImageFile = Annotated[
@@ -57,7 +57,7 @@ def report(
     run, notes = RunFolder(folder), list[str]()
     content = read_clustering(ctx, run, sequences, classes, notes)
     path = write_clustering(
-        out or folder / "report.html",
+        out or folder / REPORT,
         content,
         image=image,
         extent=edges(extent),

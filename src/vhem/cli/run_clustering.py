@@ -9,6 +9,7 @@ from typing import Any
 import typer
 
 from vhem.cli.run_folder import RunFolder
+from vhem.paths import existing_file
 from vhem.report.clustering import Clustering, owners_of, typical_length
 from vhem.report.run import Figure, Run, Setting, run_of
 from vhem.sequences import Sequences
@@ -68,7 +69,7 @@ def _run(ctx: typer.Context, run: RunFolder) -> Run:
     if "iterations" in numbers:
         settled = "settled" if numbers.get("converged", True) else "stopped before it had settled"
         figures.append(Figure("Iterations", str(numbers["iterations"]), settled))
-    restarts = []
+    restarts = run.restarts
     if run.command == "tree":
         own = run_of(run.tree, "hmms")
         figures, restarts = own.figures, own.restarts
@@ -77,7 +78,7 @@ def _run(ctx: typer.Context, run: RunFolder) -> Run:
 
 def read_classes(path: Path, ids: list[str]) -> list[str]:
     """Return the class of every id, from a table with the columns `id` and `class` (or with just these two)."""
-    with open(path, newline="", encoding="utf-8-sig") as file:
+    with open(existing_file(path), newline="", encoding="utf-8-sig") as file:
         text = file.read()
     dialect = "excel-tab" if "\t" in text.partition("\n")[0] else "excel"
     header, *rows = [row for row in csv.reader(text.splitlines(), dialect) if row] or [[]]

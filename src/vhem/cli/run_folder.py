@@ -15,11 +15,15 @@ centers.vhem    cluster, H3M: the centre of each cluster, with the clusters' wei
 labels.csv      the same columns id, cluster (1, 2, …), probability, and p1, p2, …: the probability of each cluster.
                          Rows in the order of hmms.vhem; of `mixture`, one per sequence. Of `tree`: id and a column
                          level1, level2, … per level, from the lowest
+restarts.json   cluster, how each restart of the clustering went: init, bounds (one per iteration) and converged; of
+                mixture  `tree`, that is in tree.vhem
 tree.vhem       tree     HierarchicalVHEM, with all levels
 =============== ======== =========================================================================================
 
-Clusters are numbered from 1 in everything that people read, and from 0 in Python, so cluster 1 is ``centers[0]``. All
-files are written whole or not at all, run.toml last: a folder with it is complete.
+Clusters are numbered from 1 in everything that people read, the ids in centers.vhem among it, and from 0 in Python, so
+cluster 1 is ``centers[0]``. The headers of model files say what made them, as run.toml does, and `typical_length`, the
+median length of the sequences behind the models. All files are written whole or not at all, run.toml last: a folder
+with it is complete. A finished run of other settings is replaced only on demand.
 """
 
 from __future__ import annotations
@@ -44,6 +48,7 @@ from vhem.files.atomic import atomic_write
 from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.learning.hierarchy import HierarchicalVHEM
 from vhem.models import H3M
+from vhem.report.run import History, histories
 from vhem.saveable import Saveable
 from vhem.scale.tasks import PartLabels
 from vhem.sequences import Sequences
@@ -51,6 +56,9 @@ from vhem.sequences.reading import read_with_roles
 
 RUN, SUMMARY_TEXT, SUMMARY_JSON = "run.toml", "summary.txt", "summary.json"
 HMMS, CENTERS, TREE, LABELS = "hmms.vhem", "centers.vhem", "tree.vhem", "labels.csv"
+RESTARTS, REPORT, PICTURES = "restarts.json", "report.html", "pictures"
+_DRAWN = ("centers*", "cluster[0-9]*", "responsibilities", "hierarchy")  # in the folder of pictures
+_WITHOUT_EFFECT = ("jobs", "dask", "checkpoint_every")  # options that change no result
 
 
 class Labels(NamedTuple):
@@ -123,6 +131,18 @@ class RunFolder:
         return describe(self.path / (CENTERS if (self.path / CENTERS).exists() else HMMS)).feature_names
 
     @cached_property
+    def about(self) -> dict[str, Any]:
+        """What the headers of its model files say about how they were made."""
+        return describe(self.path / (CENTERS if (self.path / CENTERS).exists() else HMMS)).about
+
+    @cached_property
+    def restarts(self) -> list[History]:
+        """How the restarts of the clustering went; empty where that was not kept."""
+        if not (self.path / RESTARTS).is_file():
+            return []
+        return [History(**row) for row in json.loads((self.path / RESTARTS).read_text(encoding="utf-8"))]
+
+    @cached_property
     def labels(self) -> Labels:
         """The clusters that were found."""
         with open(self._file(LABELS), newline="", encoding="utf-8") as file:
@@ -162,23 +182,39 @@ class RunWriter:
     ctx : typer.Context
         Of the command, whose name and options are recorded.
     out : Path
-        The folder; made if it is not there.
-    feature_names : list of str, optional
-        Names of the dimensions.
+        The folder; made when there is something to write.
+    overwrite : bool
+        Whether a finished run of other settings may be replaced.
     """
 
-    def __init__(self, ctx: typer.Context, out: Path, feature_names: list[str] | None) -> None:
+    def __init__(self, ctx: typer.Context, out: Path, overwrite: bool) -> None:
         self.path = out
-        self._feature_names = feature_names
-        self._run = _recorded(ctx)
+        self._run = recorded(ctx)
         self._written: set[str] = set()
-        out.mkdir(parents=True, exist_ok=True)
-        (out / RUN).unlink(missing_ok=True)
+        _check_free(out, self._run, overwrite)
+
+    def begin(self, feature_names: list[str] | None, typical_length: int | None) -> None:
+        """Make the folder; from here on, what an older run left is no longer complete."""
+        self._feature_names = feature_names
+        known = {} if typical_length is None else {"typical_length": typical_length}
+        self._about = {**self._run, **known}
+        self.path.mkdir(parents=True, exist_ok=True)
+        (self.path / RUN).unlink(missing_ok=True)
 
     def model(self, name: str, model: Saveable) -> None:
         """Write a model."""
-        model.save(self.path / name, self._feature_names, about=self._run)
+        model.save(self.path / name, self._feature_names, self._about)
         self._written.add(name)
+
+    def centers(self, centers: H3M) -> None:
+        """Write the centres, named as their clusters are: 1, 2, …."""
+        self.model(CENTERS, centers.with_ids(range(1, len(centers) + 1)))
+
+    def restarts(self, fit: Any) -> None:
+        """Write how the restarts of a fit went."""
+        with atomic_write(self.path / RESTARTS, "w") as file:
+            json.dump([history._asdict() for history in histories(fit)], file)
+        self._written.add(RESTARTS)
 
     def labels(self, ids: list[Any], labels: IntArray, responsibilities: FloatArray | None = None) -> None:
         """Write labels.csv."""
@@ -200,28 +236,69 @@ class RunWriter:
         return sizes
 
     def finish(self, text: str, numbers: dict[str, Any]) -> None:
-        """Write the summaries and run.toml, and remove what an older run of another command left."""
+        """Write the summaries and run.toml, and remove what an older run left."""
         with atomic_write(self.path / SUMMARY_TEXT, "w") as file:
             file.write(text + "\n")
         with atomic_write(self.path / SUMMARY_JSON, "w") as file:
             json.dump(numbers, file, indent=1, ensure_ascii=False)
-        for name in {HMMS, CENTERS, TREE, LABELS} - self._written:
+        for name in {HMMS, CENTERS, TREE, LABELS, RESTARTS} - self._written:
             (self.path / name).unlink(missing_ok=True)
+        self._remove_pictures()
         with atomic_write(self.path / RUN) as file:
             tomli_w.dump(self._run, file)
 
+    def _remove_pictures(self) -> None:
+        """Remove the report and the pictures that `vhem report` and `vhem plot` made of an older run."""
+        stale = [self.path / REPORT] if (self.path / REPORT).exists() else []
+        stale += [path for name in _DRAWN for path in (self.path / PICTURES).glob(f"{name}.*")]
+        for path in stale:
+            path.unlink()
+        if stale:
+            which = ", ".join(str(path.relative_to(self.path)) for path in stale)
+            typer.echo(
+                f"note: removed what showed an older run: {which}. `vhem report {self.path}` makes it anew.", err=True
+            )
 
-def _recorded(ctx: typer.Context) -> dict[str, Any]:
+
+def _check_free(out: Path, run: dict[str, Any], overwrite: bool) -> None:
+    """Refuse a folder that holds a finished run of other settings."""
+    if out.exists() and not out.is_dir():
+        raise NotADirectoryError(f"{out} is a file; --out names a folder for the results.")
+    if overwrite or not (out / RUN).is_file():
+        return
+    older, now = RunFolder(out), run["options"]
+    names = sorted({*older.options, *now} - set(_WITHOUT_EFFECT))
+    changed = [
+        f"{name} {older.options.get(name, 'not given')}, now {now.get(name, 'not given')}"
+        for name in names
+        if older.options.get(name) != now.get(name)
+    ]
+    if older.command != run["command"]:
+        what = f"of `vhem {older.command}`"
+    elif changed:
+        what = f"with other settings ({'; '.join(changed[:3])}{' …' if len(changed) > 3 else ''})"
+    else:
+        return
+    raise FileExistsError(
+        f"{out} holds a finished run {what}. Choose another folder by -o, or replace that run by --overwrite."
+    )
+
+
+def recorded(ctx: typer.Context) -> dict[str, Any]:
     """Return the options of a command and what runs it; paths are made absolute, so that it can be done again."""
-    skipped = ("config", "json", "quiet")
+    skipped = ("config", "json", "quiet", "overwrite")
     given = {key: value for key, value in ctx.params.items() if value is not None and key not in skipped}
-    options = {key: str(value.resolve()) if isinstance(value, Path) else value for key, value in given.items()}
+    options = {key: _as_toml(value) for key, value in given.items()}
     made = provenance({})
     made_with = {**made["versions"], "engine": made["engine"]}
     return {"command": str(ctx.info_name), "options": options, "made_with": made_with}
 
 
+def _as_toml(value: Any) -> Any:
+    return str(value.resolve()) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+
+
 def record(ctx: typer.Context, path: Path) -> None:
     """Write what made a file beside it, as run.toml does for a folder."""
     with atomic_write(path) as file:
-        tomli_w.dump(_recorded(ctx), file)
+        tomli_w.dump(recorded(ctx), file)

@@ -10,13 +10,17 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
+from scipy.special import softmax
 
 from vhem.cli.inputs import read_model, read_sequences_only
 from vhem.cli.run_folder import CENTERS, record
 from vhem.cli.shared import Data, RunOptions, TableOptions, expanded
 from vhem.files.labels import write_columns
+from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
+
+Columns = dict[str, list[Any]]
 
 
 @expanded
@@ -28,43 +32,95 @@ def score(
     data: Data,
     table: TableOptions,
     run: RunOptions,
+    per: Annotated[
+        str, typer.Option(help="A row per sequence or per group; auto: both into files, where there are groups.")
+    ] = "auto",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A csv, tsv or parquet; else it is printed.", show_default=False)
     ] = None,
 ) -> None:
     """Score sequences by a model: log-likelihoods, and the HMM that suits each best.
 
-    Columns: id, log_likelihood, per_frame, and for a mixture cluster (1, 2, …), probability, p1, p2, … Beside
-    scores.csv, scores.run.toml tells what made it, and does it again: vhem score --config scores.run.toml
+    Columns: id, group, log_likelihood, per_frame, and for a mixture cluster (1, 2, …), probability, p1, p2, … Where
+    sequences have groups (people, say), scores.groups.csv beside scores.csv has a row per group, whose sequences are
+    taken together: the HMM that suits them all best. scores.run.toml tells what made them, and does it again:
+    vhem score --config scores.run.toml
 
     For example:
 
         vhem score out new.csv --id subject,trial --values x,y -o scores.csv
+
+        vhem score out new.csv --id subject,trial --group subject --per group
     """
-    has_centers = not model.is_dir() or (model / CENTERS).is_file()
-    read = read_model(model, centers=has_centers)
-    found = read.content
-    found = getattr(found, "centers_", getattr(found, "model_", found))  # of a fitted estimator
+    if per not in ("auto", "sequence", "group"):
+        raise ValueError(f"--per must be auto, sequence or group, got {per!r}.")
+    h3m, names = _model(model)
+    sequences = _sequences_for(names, data, table)
+    if per == "group" and sequences.groups is None:
+        raise ValueError("--per group, but the sequences have no groups; give --group, a column such as the person.")
+    likelihoods = h3m.log_likelihoods(sequences, run.jobs)
+    rows = _scores(h3m, _named(sequences), likelihoods, sequences.lengths)
+    of_groups = None if sequences.groups is None or per == "sequence" else _group_scores(h3m, sequences, likelihoods)
+    if per == "group" and of_groups is not None:
+        rows, of_groups = of_groups, None
+    if out is None:
+        _show(rows, run.json)
+        return
+    write_columns(out, rows)
+    written = [out]
+    if of_groups is not None:
+        written.append(out.with_suffix(f".groups{out.suffix}"))
+        write_columns(written[1], of_groups)
+    record(ctx, out.with_suffix(".run.toml"))
+    typer.echo(f"Written: {', '.join(map(str, written))}")
+
+
+def _model(path: Path) -> tuple[H3M, list[str] | None]:
+    """Return the mixture that a file or folder holds, and the names of its dimensions."""
+    has_centers = not path.is_dir() or (path / CENTERS).is_file()
+    read = read_model(path, centers=has_centers)
+    found = getattr(read.content, "centers_", getattr(read.content, "model_", read.content))  # of a fitted estimator
     h3m = H3M([found]) if isinstance(found, HMM) else found
     if not isinstance(h3m, H3M):
-        raise TypeError(f"{model} holds a {type(h3m).__name__}; an HMM, or a mixture of HMMs, is needed.")
-    sequences = _sequences_for(read.feature_names, data, table)
-    scores = h3m.score_samples(sequences, run.jobs)
-    columns: dict[str, list[Any]] = {"id": list(sequences.ids), "log_likelihood": scores.tolist()}
-    columns["per_frame"] = (scores / sequences.lengths).tolist()
+        raise TypeError(f"{path} holds a {type(h3m).__name__}; an HMM, or a mixture of HMMs, is needed.")
+    return h3m, read.feature_names
+
+
+def _named(sequences: Sequences) -> Columns:
+    columns: Columns = {"id": list(sequences.ids)}
+    return columns if sequences.groups is None else {**columns, "group": list(sequences.groups)}
+
+
+def _scores(h3m: H3M, named: Columns, likelihoods: FloatArray, n_frames: IntArray) -> Columns:
+    """Return a row for each of some things, of which log p(thing | HMM k) is known, (n, K)."""
+    with np.errstate(divide="ignore"):
+        joint = likelihoods + np.log(h3m.weights)
+    scores = np.logaddexp.reduce(joint, axis=1)
+    columns = {**named, "log_likelihood": scores.tolist(), "per_frame": (scores / n_frames).tolist()}
     if len(h3m) > 1:
-        shares = h3m.predict_proba(sequences, run.jobs)
-        best = shares.argmax(axis=1)
+        shares = softmax(joint, axis=1)
+        best = joint.argmax(axis=1)
         columns |= {"cluster": (best + 1).tolist(), "probability": shares[np.arange(len(best)), best].tolist()}
         columns |= {f"p{k + 1}": share.tolist() for k, share in enumerate(shares.T)}
-    if out is not None:
-        write_columns(out, columns)
-        record(ctx, out.with_suffix(".run.toml"))
-        typer.echo(f"Written: {out}")
-    elif run.json:
-        typer.echo(json.dumps([dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]))
+    return columns
+
+
+def _group_scores(h3m: H3M, sequences: Sequences, likelihoods: FloatArray) -> Columns:
+    """Return a row per group: all its sequences are of one HMM, log p(group | k) = Σ_i log p(y_i | k)."""
+    places: dict[Any, int] = {}
+    owner = np.array([places.setdefault(group, len(places)) for group in sequences.groups or ()])
+    together = np.zeros((len(places), len(h3m)))
+    np.add.at(together, owner, likelihoods)
+    frames = np.bincount(owner, sequences.lengths).astype(np.int64)
+    named: Columns = {"id": list(places), "sequences": np.bincount(owner).tolist(), "frames": frames.tolist()}
+    return _scores(h3m, named, together, frames)
+
+
+def _show(rows: Columns, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps([dict(zip(rows, row, strict=True)) for row in zip(*rows.values(), strict=True)]))
     else:
-        csv.writer(sys.stdout, lineterminator="\n").writerows([list(columns), *zip(*columns.values(), strict=True)])
+        csv.writer(sys.stdout, lineterminator="\n").writerows([list(rows), *zip(*rows.values(), strict=True)])
 
 
 def _sequences_for(names: list[str] | None, data: Path, table: TableOptions) -> Sequences:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import typer
 
+from vhem.cli.wording import LEARNING, in_options
 from vhem.learning.progress import FitProgress, Progress
 from vhem.scale.progress import PartProgress
 
@@ -20,6 +21,14 @@ _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 
 #: What an interrupted command leaves behind; told by the one that catches Ctrl-C.
 kept = "Nothing was written."
+#: What is being done, as `wording.in_options` knows it.
+doing = LEARNING
+
+
+def start_afresh() -> None:
+    """Forget the command before."""
+    global kept, doing  # one command runs at a time
+    kept, doing = "Nothing was written.", LEARNING
 
 
 def remember(message: str) -> None:
@@ -47,7 +56,6 @@ class Session:
         self._stopped = threading.Event()
         self._catcher = warnings.catch_warnings(record=True)
         self._handler: Any = None
-        remember("Nothing was written.")
 
     def __enter__(self) -> Self:
         self._caught = self._catcher.__enter__()
@@ -68,18 +76,22 @@ class Session:
             typer.echo(f"note: {message}", err=True)
 
     def gather_warnings(self) -> list[str]:
-        """Return what was warned of so far, each thing once."""
-        for warning in self._caught or []:
-            if str(warning.message) not in self.warnings:
-                self.warnings.append(str(warning.message))
+        """Return what was warned of so far, each thing once, in the words of the command."""
+        while self._caught:
+            message = in_options(str(self._caught.pop(0).message), doing)
+            if message not in self.warnings:
+                self.warnings.append(message)
         return self.warnings
 
     def _interrupt(self, *_: Any) -> None:
         self._stopped.set()  # threads stop at their next report
         raise KeyboardInterrupt
 
-    def begin(self, what: str) -> None:
-        """Start to show the progress of something."""
+    def begin(self, what: str, task: dict[str, str] = LEARNING) -> None:
+        """Start to show the progress of something; `task` is `LEARNING` or `CLUSTERING`."""
+        global doing  # noqa: PLW0603
+        self.gather_warnings()
+        doing = task
         self._end_bar()
         self._what, self._begin = what, time.monotonic()
         self._last = self._begin

@@ -175,12 +175,15 @@ DataOrModels = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.", show_default=False)]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace a finished run of other settings in that folder.")
+]
 Tau = Annotated[
     int | None,
     typer.Option(
         "--tau",
         min=1,
-        help="Length of the imagined sequences. Else the median length, at most 50; 10 for models.",
+        help="Length of the imagined sequences. Else the sequences' median length, at most 50; 10 if it is unknown.",
         show_default=False,
     ),
 ]

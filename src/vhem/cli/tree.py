@@ -8,7 +8,7 @@ import numpy as np
 import typer
 
 from vhem.cli import summary
-from vhem.cli.cluster import tau_for
+from vhem.cli.cluster import chosen_tau
 from vhem.cli.inputs import read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
 from vhem.cli.run_folder import CENTERS, HMMS, TREE, RunWriter
@@ -18,12 +18,14 @@ from vhem.cli.shared import (
     DataOrModels,
     LearningOptions,
     Out,
+    Overwrite,
     Restarts,
     RunOptions,
     TableOptions,
     Tau,
     expanded,
 )
+from vhem.cli.wording import CLUSTERING
 from vhem.learning.hierarchy import HierarchicalVHEM
 
 
@@ -40,6 +42,7 @@ def tree(
     tau: Tau = None,
     restarts: Restarts = None,
     center_states: CenterStates = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Cluster HMMs, then the centres, and so on: a hierarchy.
 
@@ -53,11 +56,11 @@ def tree(
         vhem tree people/ --levels 4,2 -o tree
     """
     with Session(run.quiet) as session:
-        sizes = _sizes(levels)
+        writer, sizes = RunWriter(ctx, out, overwrite), _sizes(levels)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
-        length = tau or tau_for(found)
-        session.begin(f"growing {trees} trees over {len(hmms)} HMMs")
+        length, why = chosen_tau(tau, found)
+        session.begin(f"growing {trees} trees over {len(hmms)} HMMs", CLUSTERING)
         fit = HierarchicalVHEM(
             sizes, n_trees=trees, n_states=center_states, tau=length, n_init=restarts, random_state=run.seed,
             n_jobs=run.jobs, callback=session.clustering(100, trees * len(sizes)),
@@ -72,12 +75,13 @@ def tree(
             "clusters": rows,
             "notes": session.gather_warnings(),
         }
-        text = f"{summary.input_text(found)}\n{fit.tree_} (tau {length}); the top level:\n\n"
+        text = f"{summary.input_text(found)}\n{fit.tree_} (tau {length}{why}); the top level:\n\n"
         text += summary.clusters_text(rows, found.feature_names, "HMMs")
         text += "\n\nThe whole tree is in tree.vhem, and in summary.json as Newick; vhem report shows it."
-        writer = RunWriter(ctx, out, found.feature_names)
-        for name, model in ((HMMS, hmms), (CENTERS, fit.levels_[-1]), (TREE, fit)):
-            writer.model(name, model)
+        writer.begin(found.feature_names, found.typical_length)
+        writer.model(HMMS, hmms)
+        writer.model(TREE, fit)
+        writer.centers(fit.levels_[-1])
         writer.labels(hmms.ids, np.column_stack(fit.labels_))
         writer.finish(text, numbers)
         forget_parts(out)

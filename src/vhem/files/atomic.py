@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from vhem.paths import checked_path
+
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[IO[Any]]:
@@ -42,7 +44,7 @@ def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[
     >>> target.read_text().splitlines()
     ['id,label']
     """
-    target = Path(path).resolve()
+    target = checked_path(path).resolve()
     if target.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file in it.")
     if not target.parent.is_dir():

@@ -33,6 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem.files.atomic import atomic_write
+from vhem.paths import existing_file
 
 MAGIC = b"\x89VHEM\r\n\x1a"
 VERSION = 1
@@ -151,7 +152,7 @@ class Container:
     """
 
     def __init__(self, path: str | Path) -> None:
-        self.path = Path(path)
+        self.path = existing_file(path)
         self._file: IO[bytes] = open(self.path, "rb")  # noqa: SIM115  (closed by the context manager)
         try:
             self.n_bytes = os.fstat(self._file.fileno()).st_size

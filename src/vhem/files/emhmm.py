@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.io
 
 from vhem.models import H3M, HMM
+from vhem.paths import existing_file
 
 
 def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:
@@ -60,10 +61,9 @@ def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:
 
 
 def _loaded(path: str | Path) -> dict[str, Any]:
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}.")
+    place = existing_file(path)
     try:
-        return dict(scipy.io.loadmat(path))
+        return dict(scipy.io.loadmat(place))
     except NotImplementedError:
         raise ValueError(
             f"{path} is a MATLAB file of version 7.3 (HDF5), which is not read. In MATLAB, save it with "

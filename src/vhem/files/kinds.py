@@ -17,6 +17,7 @@ from vhem.learning.gaussian_mixture import HEMGaussianMixture
 from vhem.learning.hem_dtm import HEMDynamicTextures
 from vhem.learning.hierarchy import HierarchicalVHEM
 from vhem.learning.ppk import PPKClustering
+from vhem.learning.progress import Restart
 from vhem.learning.sampled_hem import SampledHEM
 from vhem.learning.transformer import HMMTransformer
 from vhem.learning.tree import Tree
@@ -111,8 +112,8 @@ register(
 register(Kind("Sequences", Sequences, _pack_sequences, _unpack_sequences))
 register(Kind("Tree", Tree, _attributes("layers", "parents", "tau"), _unpack_tree))
 register(Kind("Songs", Songs, _attributes("sequences", "models", "made_by"), lambda state: Songs(**state)))
-register_record(vhem.Restart, "VHEM.Restart")
-register_record(em_h3m.Restart, "MixtureOfHMMs.Restart")
+register_record(Restart, "MixtureOfHMMs.Restart")  # as older files have it
+register_record(Restart, "VHEM.Restart")
 register_record(FitReport)
 for _estimator in (
     vhem.VHEM,

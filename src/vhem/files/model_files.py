@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,21 +14,12 @@ import numpy.typing as npt
 from vhem.collection import positions, shares
 from vhem.files import container
 from vhem.files.container import Container, ModelFileError
+from vhem.files.description import FileDescription, checked_names
+from vhem.files.plain import describe_json, describe_npz
 from vhem.files.registry import Ids, Kind, State, kind_named, kind_of
+from vhem.paths import checked_path
 
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
-
-
-class FileDescription(NamedTuple):
-    """What a model file says about itself."""
-
-    kind: str  #: name of the class
-    feature_names: list[str] | None  #: names of the dimensions
-    about: dict[str, Any]  #: how it was made, as given to `save`
-    vhem_version: str  #: of the program that wrote it
-    format_version: int
-    n_bytes: int
-    n_members: int | None  #: HMMs or systems, where it is a collection of them
 
 
 def save(
@@ -38,10 +29,7 @@ def save(
     kind = kind_of(model)
     if kind is None:
         raise TypeError(f"{type(model).__name__} objects cannot be saved; models, mixtures and fitted estimators can.")
-    names = None if feature_names is None else [str(name) for name in feature_names]
-    dims = getattr(model, "n_dims", None)
-    if names is not None and dims is not None and len(names) != dims:
-        raise ValueError(f"feature_names has {len(names)} names for {dims} dimensions; give one for each.")
+    names = checked_names(model, feature_names)
     packer = _Packer()
     header = {
         "vhem": _version(),
@@ -100,7 +88,7 @@ def load(path: str | Path, index: Any = None) -> Any:
 
 
 def describe(path: str | Path) -> FileDescription:
-    """Return what a model file says about itself, without reading the model.
+    """Return what a model file says about itself: one of `save`, or an npz or JSON file of `to_npz` and `to_json`.
 
     Examples
     --------
@@ -111,6 +99,9 @@ def describe(path: str | Path) -> FileDescription:
     >>> describe(path).kind, describe(path).about
     ('HMM', {'data': 'none'})
     """
+    plain = {".npz": describe_npz, ".json": describe_json}.get(checked_path(path).suffix)
+    if plain is not None:
+        return plain(path)
     with Container(path) as file:
         reader = _Reader(file)
         node = file.header.get("content")
@@ -210,6 +201,8 @@ class _Reader:
         if tag == "kind":
             kind, state = self.kind_and_content(node)
             return self.made(kind, {key: self.unpacked(value) for key, value in state.items()})
+        if len(node) > 1:
+            raise self._corrupted(f"{str(node)[:80]!r} has several tags")
         if tag == "map" and isinstance(inside, dict):
             return {key: self.unpacked(value) for key, value in inside.items()}
         if tag in ("list", "tuple") and isinstance(inside, list):

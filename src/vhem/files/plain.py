@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 
 from vhem.files.atomic import atomic_write
+from vhem.files.description import FileDescription, checked_names
 from vhem.kernels.parameters import Parameters
 from vhem.models import H3M, HMM
+from vhem.paths import existing_file
 
 _HMM = ("startprob", "transmat", "mix_weights", "means", "covars")
 
 
-def to_npz(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None) -> None:
+def to_npz(
+    model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None, about: dict[str, Any] | None = None
+) -> None:
     """Write an H3M as NumPy's npz: arrays weights, startprob, transmat, mix_weights, means, covars, n_states, ids.
 
     Parameters
@@ -28,11 +32,13 @@ def to_npz(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | No
         The file.
     feature_names : list of str, optional
         Names of the dimensions.
+    about : dict, optional
+        How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it.
 
     Notes
     -----
     Shapes are those of :class:`H3M`, padded where HMMs differ in size. Ids that are neither all integers nor all text
-    become text.
+    become text. Further arrays: made_by and about (JSON) say what made the file, feature_names what the dimensions are.
 
     Examples
     --------
@@ -47,9 +53,10 @@ def to_npz(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | No
     integers = all(type(name) is int for name in h3m.ids)
     ids = np.array(h3m.ids if integers else [str(name) for name in h3m.ids])
     arrays: dict[str, Any] = {"weights": h3m.weights, "ids": ids, **h3m.parameters._asdict()}
-    arrays["made_by"] = np.array(f"vhem {metadata.version('vhem')}")
-    if feature_names is not None:
-        arrays["feature_names"] = np.array(list(feature_names), dtype=str)
+    arrays |= {"made_by": np.array(_made_by()), "about": np.array(_as_json(about or {}))}
+    names = checked_names(h3m, feature_names)
+    if names is not None:
+        arrays["feature_names"] = np.array(names, dtype=str)
     with atomic_write(path) as file:
         np.savez(file, **arrays)
 
@@ -68,14 +75,7 @@ def from_npz(path: str | Path) -> H3M:
     >>> from_npz(path)[0].means.ravel()
     array([2.])
     """
-    known = {*Parameters._fields, "weights", "ids"}
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files if name in known}
-    except FileNotFoundError:
-        raise
-    except Exception as fault:  # zipfile and zlib have errors of their own
-        raise ValueError(f"{path} cannot be read as npz: {fault}") from None
+    arrays = _arrays(path, {*Parameters._fields, "weights", "ids"})
     missing = {"startprob", "transmat", "means", "covars"} - set(arrays)
     if missing:
         raise ValueError(f"{path} lacks the arrays {', '.join(sorted(missing))}, so it is no H3M.")
@@ -85,7 +85,51 @@ def from_npz(path: str | Path) -> H3M:
         raise ValueError(f"{path}: {fault}") from None
 
 
-def to_json(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None) -> None:
+def describe_npz(path: str | Path) -> FileDescription:
+    """Return what an npz file says about the H3M in it."""
+    arrays = _arrays(path, {"made_by", "about", "feature_names", "startprob"})
+    names = arrays["feature_names"].tolist() if "feature_names" in arrays else None
+    text = str(arrays.get("about", "{}"))
+    try:
+        about = json.loads(text)
+    except ValueError:
+        raise ValueError(f"{path}: its array 'about' is no JSON: {text[:80]!r}.") from None
+    members = len(arrays["startprob"]) if arrays.get("startprob", np.array(0)).ndim else None
+    return _description(path, {"made_by": str(arrays.get("made_by", "")), "about": about, "names": names}, members)
+
+
+def _arrays(path: str | Path, wanted: set[str]) -> dict[str, Any]:
+    place = existing_file(path)
+    try:
+        with np.load(place, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files if name in wanted}
+    except Exception as fault:  # zipfile and zlib have errors of their own
+        raise ValueError(f"{path} cannot be read as npz: {fault}") from None
+
+
+def _description(path: str | Path, found: dict[str, Any], members: int | None) -> FileDescription:
+    about, names = found["about"], found["names"]
+    if not isinstance(about, dict):
+        raise ValueError(f"{path}: 'about' must hold named values, got {str(about)[:80]!r}.")
+    if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"{path}: 'feature_names' must be a list of text, got {str(names)[:80]!r}.")
+    program, _, version = str(found["made_by"]).partition(" ")
+    size = Path(path).stat().st_size
+    return FileDescription("H3M", names, about, version if program == "vhem" else None, 1, size, members)
+
+
+def _made_by() -> str:
+    return f"vhem {metadata.version('vhem')}"
+
+
+def _as_json(value: Any) -> str:
+    """Return JSON; arrays become lists, and what JSON does not know becomes text."""
+    return json.dumps(value, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
+
+
+def to_json(
+    model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None, about: dict[str, Any] | None = None
+) -> None:
     """Write an H3M as JSON: {"weights": […], "hmms": [{"id": …, "startprob": […], "transmat": [[…]], …}, …]}.
 
     Parameters
@@ -96,11 +140,14 @@ def to_json(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | N
         The file.
     feature_names : list of str, optional
         Names of the dimensions.
+    about : dict, optional
+        How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it.
 
     Notes
     -----
     Each HMM has startprob (S), transmat (S, S), mix_weights (S, M), means (S, M, d) and covars (S, M, d) or
-    (S, M, d, d), without padding. Numbers are written so that reading gives the same bits.
+    (S, M, d, d), without padding. Numbers are written so that reading gives the same bits. "made_by" and "about" say
+    what made the file, "feature_names" what the dimensions are.
 
     Examples
     --------
@@ -118,9 +165,10 @@ def to_json(model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | N
     ]
     content = {
         "format": "vhem H3M",
-        "made_by": f"vhem {metadata.version('vhem')}",
+        "made_by": _made_by(),
+        "about": json.loads(_as_json(about or {})),
         "covariance_type": h3m.covariance_type,
-        "feature_names": None if feature_names is None else [str(name) for name in feature_names],
+        "feature_names": checked_names(h3m, feature_names),
         "weights": h3m.weights.tolist(),
         "hmms": hmms,
     }
@@ -142,11 +190,28 @@ def from_json(path: str | Path) -> H3M:
     >>> vhem.files.from_json(path)[0].means.ravel()
     array([2.])
     """
+    content = _content(path)
     try:
-        content: Any = json.loads(Path(path).read_text(encoding="utf-8"))
         hmms = [HMM(**{key: hmm[key] for key in _HMM if key in hmm}) for hmm in content["hmms"]]
         ids = [hmm.get("id", k) for k, hmm in enumerate(content["hmms"])]
         return H3M(hmms, content.get("weights"), ids)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as fault:
         why = f"{fault} is missing" if isinstance(fault, KeyError) else fault
         raise ValueError(f"{path} is no H3M in JSON: {why}") from None
+
+
+def describe_json(path: str | Path) -> FileDescription:
+    """Return what a JSON file says about the H3M in it."""
+    content = _content(path)
+    if not isinstance(content, dict) or not isinstance(content.get("hmms"), list):
+        raise ValueError(f"{path} is no H3M in JSON: 'hmms' is missing.")
+    names = content.get("feature_names")
+    found = {"made_by": content.get("made_by", ""), "about": content.get("about", {}), "names": names}
+    return _description(path, found, len(content["hmms"]))
+
+
+def _content(path: str | Path) -> Any:
+    try:
+        return json.loads(existing_file(path).read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as fault:
+        raise ValueError(f"{path} is no H3M in JSON: {fault}") from None

@@ -372,7 +372,7 @@ def _warn(report: FitReport, batch: Batch, options: Options) -> None:
     unseen = [j for j in range(batch.X.shape[1]) if np.isnan(batch.X[0, j]) and np.isnan(batch.X[:, j]).all()]
     if unseen:
         warnings.warn(
-            f"dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing.",
+            f"dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing; leave them out.",
             RuntimeWarning,
             stacklevel=3,
         )

@@ -19,6 +19,12 @@ def check_integer(name: str, value: Any, minimum: int) -> int:
     return int(value)
 
 
+def check_enough(name: str, wanted: int, found: int, things: str) -> None:
+    """Refuse more clusters than there are things to put into them, as scikit-learn does."""
+    if wanted > found:
+        raise ValueError(f"{name} is {wanted}, but there are only {found} {things}; ask for at most {found}.")
+
+
 def check_real(name: str, value: Any, minimum: float, open_interval: bool = False) -> float:
     """Return `value` as a finite float of at least, or more than, `minimum`."""
     wrong = isinstance(value, bool) or not isinstance(value, numbers.Real) or not np.isfinite(float(value))

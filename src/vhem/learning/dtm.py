@@ -13,7 +13,7 @@ from vhem.kernels import lds as kernels
 from vhem.kernels.blas import single_threaded
 from vhem.kernels.lds import Systems, spectral_radius
 from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.checks import check_choice, check_integer, check_real
+from vhem.learning.checks import check_choice, check_enough, check_integer, check_real
 from vhem.learning.lds_iteration import Run, Settings, in_order, run, warn
 from vhem.models.lds import MixtureOfLDS, complete_sequences
 from vhem.randomness import generator
@@ -120,8 +120,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         del y
         self._check_parameters()
         sequences = complete_sequences(X)
-        if self.n_components > len(sequences):
-            raise ValueError(f"n_components is {self.n_components}, but there are only {len(sequences)} sequences.")
+        check_enough("n_components", self.n_components, len(sequences), "sequences")
         if isinstance(self.init, MixtureOfLDS):
             check_same_dimensions(self.init, sequences.n_dims)
         settings = self._settings(sequences)

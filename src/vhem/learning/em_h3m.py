@@ -21,10 +21,10 @@ from vhem.kernels.parameters import Expectations, FloatArray, IntArray, Paramete
 from vhem.learning.batch import Batch, Scale
 from vhem.learning.batch_em import ROUNDING
 from vhem.learning.baum_welch import Options, as_h3m, given_start, is_plain, n_parameters, prior_for
-from vhem.learning.checks import check_choice, check_integer, check_real
+from vhem.learning.checks import check_choice, check_enough, check_integer, check_real
 from vhem.learning.iteration import BoundError, Report
 from vhem.learning.mixture_starts import PARTITIONS, fit_parts
-from vhem.learning.progress import Progress, check_callback
+from vhem.learning.progress import Progress, Restart, check_callback
 from vhem.learning.topology import allowed
 from vhem.learning.vhem import canonical_order
 from vhem.learning.wording import AT_FLOOR, LOWERED, counted
@@ -46,14 +46,6 @@ class Run(NamedTuple):
     timed_out: bool
     n_floored: int
     n_falls: int
-
-
-class Restart(NamedTuple):
-    """How one of the restarts went."""
-
-    init: str  #: how it was started
-    lower_bounds: FloatArray  #: one per E-step, the initial model's first
-    converged: bool  #: whether the objective had settled
 
 
 _seconds: ContextVar[Callable[[], float]] = ContextVar("seconds", default=time.perf_counter)
@@ -308,6 +300,8 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         clock = Clock.start(self.time_limit)
         options = self._options()
         sequences = as_sequences(X)
+        if not isinstance(self.init, H3M):
+            check_enough("n_components", self.n_components, len(sequences), "sequences")
         batch = Batch.of(sequences, [0] * len(sequences), sample_weight)
         runs, names = self._run_all(batch, options, clock)
         best = max(runs, key=lambda r: r.bounds[-1])

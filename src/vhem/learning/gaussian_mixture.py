@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.checks import check_integer
+from vhem.learning.checks import check_enough, check_integer
 from vhem.learning.vhem import VHEM
 from vhem.models import GMM, H3M
 from vhem.saveable import Saveable
@@ -114,7 +114,10 @@ class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         shared = ("covariance_type", "n_virtual", "weight_form", "n_init", "max_iter", "tol", "reg_covar")
         settings = {name: getattr(self, name) for name in (*shared, "random_state", "n_jobs")}
         init = _as_h3m(self.init) if isinstance(self.init, GMM) else self.init
-        fit = VHEM(self.n_components, n_states=1, n_mix=1, tau=1, init=init, **settings).fit(_as_h3m(X))
+        inputs = _as_h3m(X)
+        if isinstance(init, str):
+            check_enough("n_components", self.n_components, len(inputs), "components")
+        fit = VHEM(self.n_components, n_states=1, n_mix=1, tau=1, init=init, **settings).fit(inputs)
         centers = fit.centers_
         self.mixture_ = GMM(centers.weights, centers.means[:, 0, 0], centers.covars[:, 0, 0])
         for name in ("labels_", "responsibilities_", "lower_bound_", "lower_bounds_", "n_iter_", "converged_"):

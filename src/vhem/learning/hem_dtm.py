@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from vhem.kernels import lds_pairs as kernels
 from vhem.kernels.lds import Systems
 from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.checks import check_choice, check_in_range, check_integer, check_real
+from vhem.learning.checks import check_choice, check_enough, check_in_range, check_integer, check_real
 from vhem.learning.dtm import check_same_dimensions, check_start, keep
 from vhem.learning.hem_gmm import weighted_choice
 from vhem.learning.lds_iteration import Run, Settings, in_order, run, warn
@@ -121,8 +121,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         self._check_parameters()
         mixture = _as_mixture(X)
         used = np.flatnonzero(mixture.weights > 0)
-        if self.n_clusters > len(used):
-            raise ValueError(f"n_clusters is {self.n_clusters}, but X has only {len(used)} systems with weight.")
+        check_enough("n_clusters", self.n_clusters, len(used), "systems with weight")
         if isinstance(self.init, MixtureOfLDS):
             check_same_dimensions(self.init, mixture.n_dims)
         base, counts = mixture.parameters.take(used), self._counts(mixture)[used]

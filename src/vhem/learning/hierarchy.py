@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Self
@@ -12,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.checks import check_choice, check_h3m, check_integer
+from vhem.learning.checks import check_choice, check_enough, check_h3m, check_integer
 from vhem.learning.expectation import expected_log_likelihood
 from vhem.learning.progress import Progress
 from vhem.learning.tree import SearchResult, Tree
@@ -123,10 +124,19 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         del y
         inputs = check_h3m("X", X)
         sizes = self._check_levels()
+        check_enough("levels: the first", sizes[0], len(inputs), "HMMs")
         rng = generator(self.random_state)
-        trees = [self._grow(inputs, sizes, rng) for _ in range(check_integer("n_trees", self.n_trees, 1))]
+        trees, said = [], []
+        for _ in range(check_integer("n_trees", self.n_trees, 1)):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                trees.append(self._grow(inputs, sizes, rng))
+            said.append({str(warning.message): warning.message for warning in caught})
         self.tree_scores_ = np.array([[self._fitness(inputs, fit.centers_) for fit in fits] for fits, _ in trees])
-        self.fits_, self.parents_ = trees[int(np.argmax(self.tree_scores_[:, -1]))]
+        best = int(np.argmax(self.tree_scores_[:, -1]))
+        self.fits_, self.parents_ = trees[best]
+        for message in said[best].values():  # what is wrong with trees that are not kept is nobody's concern
+            warnings.warn(message, stacklevel=2)
         self.levels_ = [fit.centers_ for fit in self.fits_]
         self.tree_ = Tree(inputs, self.levels_, self.parents_, self.tau)
         nested = self.variant == "centres"

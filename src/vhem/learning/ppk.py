@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from vhem.kernels import ppk as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.checks import check_choice, check_h3m, check_in_range, check_integer, check_real
+from vhem.learning.checks import check_choice, check_enough, check_h3m, check_in_range, check_integer, check_real
 from vhem.learning.expectation import check_dimensions, divergence, expected_log_likelihood
 from vhem.learning.vhem import VHEM
 from vhem.learning.wasserstein import aggregated_wasserstein
@@ -202,10 +202,7 @@ class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         del y
         self._check_parameters()
         h3m = check_h3m("X", X)
-        if self.n_clusters > len(h3m):
-            raise ValueError(
-                f"n_clusters is {self.n_clusters}, but X has only {len(h3m)} HMMs; ask for fewer clusters."
-            )
+        check_enough("n_clusters", self.n_clusters, len(h3m), "HMMs")
         rng = generator(self.random_state)
         log_affinity = self._log_affinity(h3m)
         self.temperature_ = self._temperature(log_affinity)

@@ -1,9 +1,11 @@
-"""What a `callback` is told while something is being learned."""
+"""What a `callback` is told while something is being learned, and what is kept of it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from vhem.kernels.parameters import FloatArray
 
 
 class Progress(NamedTuple):
@@ -15,6 +17,26 @@ class Progress(NamedTuple):
     lower_bound: float  #: the objective
     converged: bool  #: whether this restart has settled
     n_restarts: int = 1  #: how many there are in all
+
+
+class Restart(NamedTuple):
+    """How one of the restarts of a fit went.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> Restart("kmeans++", np.array([-1200.0, -800.25]), True)
+    Restart('kmeans++', lower bound -800.25 after 1 iteration, converged)
+    """
+
+    init: str  #: how it was started
+    lower_bounds: FloatArray  #: one per E-step, the initial model's first
+    converged: bool  #: whether the bound had settled
+
+    def __repr__(self) -> str:
+        n, state = len(self.lower_bounds) - 1, "converged" if self.converged else "not settled"
+        steps = "1 iteration" if n == 1 else f"{n} iterations"
+        return f"Restart({self.init!r}, lower bound {self.lower_bounds[-1]:.7g} after {steps}, {state})"
 
 
 class FitProgress(NamedTuple):

@@ -14,7 +14,7 @@ from vhem.kernels.baum_welch import Pairs, Prior, expectations, log_likelihoods,
 from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
 from vhem.kernels.vhem import BaseModels, expected_visits
-from vhem.learning.checks import check_choice, check_h3m, check_in_range, check_integer, check_real
+from vhem.learning.checks import check_choice, check_enough, check_h3m, check_in_range, check_integer, check_real
 from vhem.learning.expectation import check_dimensions, match_covariances
 from vhem.learning.initialisation import STARTS, Shape
 from vhem.learning.iteration import BoundError
@@ -167,6 +167,8 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         h3m = check_h3m("X", X)
         if isinstance(self.init, H3M):
             check_dimensions("X", h3m, "init", self.init)
+        else:
+            check_enough("n_clusters", self.n_clusters, len(h3m), "HMMs")
         rng = generator(self.random_state)
         samples = Samples.draw(h3m, self.n_samples, self.tau, rng)
         used = np.flatnonzero(h3m.weights > 0)

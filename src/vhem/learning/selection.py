@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.checks import check_h3m, check_integer, check_real
+from vhem.learning.checks import check_enough, check_h3m, check_integer, check_real
 from vhem.learning.vhem import VHEM
 from vhem.models import H3M, HMM
 from vhem.randomness import RandomState, generator
@@ -99,6 +99,7 @@ def choose_n_clusters(
     n_folds = min(check_integer("n_folds", n_folds, 2), len(h3m))
     if not len(numbers) or len(h3m) < 2:
         raise ValueError(f"choose_n_clusters needs candidates and at least 2 HMMs, got {len(numbers)} and {len(h3m)}.")
+    check_enough("candidates: the largest", int(numbers[-1]), len(h3m), "HMMs")
     check_integer("n_resamples", n_resamples, 1)
     samples = check_real("samples_per_input", samples_per_input, 0.0, open_interval=True) * len(h3m)
     model = VHEM() if estimator is None else clone(estimator)
@@ -106,22 +107,28 @@ def choose_n_clusters(
     halves = [np.array_split(rng.permutation(len(h3m)), 2) for _ in range(n_resamples)]
     rows = []
     for k in numbers:
-        model.set_params(n_clusters=int(k), random_state=rng)
-        held_out = [_held_out(model, h3m, fold) for fold in folds]
-        stability = np.mean([_agreement(model, h3m, *pair) for pair in halves]) if k > 1 else 0.0
-        rows.append(
-            (np.mean(held_out), np.std(held_out) / np.sqrt(n_folds), _bic(model.fit(h3m), h3m, samples), stability)
-        )
+        model.set_params(random_state=rng)
+        held_out = [_held_out(model, k, h3m, fold) for fold in folds]
+        stability = np.mean([_agreement(model, k, h3m, *pair) for pair in halves]) if k > 1 else 0.0
+        bic = _bic(_fitted(model, k, h3m), h3m, samples)
+        rows.append((np.mean(held_out), np.std(held_out) / np.sqrt(n_folds), bic, stability))
     return ClusterNumbers(numbers, *np.array(rows, dtype=np.float64).T)
 
 
-def _held_out(model: VHEM, h3m: H3M, fold: IntArray) -> float:
+def _held_out(model: VHEM, k: int, h3m: H3M, fold: IntArray) -> float:
     rest = np.setdiff1d(np.arange(len(h3m)), fold)
-    return float(model.fit(h3m[rest]).score(h3m[fold]))
+    return float(_fitted(model, k, h3m[rest]).score(h3m[fold]))
 
 
-def _agreement(model: VHEM, h3m: H3M, first: IntArray, second: IntArray) -> float:
-    return float(adjusted_rand_score(model.fit(h3m[first]).predict(h3m), model.fit(h3m[second]).predict(h3m)))
+def _agreement(model: VHEM, k: int, h3m: H3M, first: IntArray, second: IntArray) -> float:
+    one, other = (_fitted(model, k, h3m[half]).predict(h3m) for half in (first, second))
+    return float(adjusted_rand_score(one, other))
+
+
+def _fitted(model: VHEM, k: int, part: H3M) -> VHEM:
+    """Fit k clusters to some of the HMMs; where these are fewer, each has a cluster to itself."""
+    model.set_params(n_clusters=min(int(k), len(part)))
+    return model.fit(part)
 
 
 def _bic(fit: VHEM, h3m: H3M, samples: float) -> float:

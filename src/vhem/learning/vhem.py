@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,11 +18,11 @@ from vhem.executors.local import as_executor
 from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import FloatArray, IntArray, Parameters
 from vhem.kernels.vhem import BaseModels, Shortcuts, expected_visits
-from vhem.learning.checks import check_choice, check_flag, check_h3m, check_integer, check_real
+from vhem.learning.checks import check_choice, check_enough, check_flag, check_h3m, check_integer, check_real
 from vhem.learning.expectation import check_dimensions, expected_log_likelihood, match_covariances
 from vhem.learning.initialisation import STARTS, Shape
 from vhem.learning.iteration import Run, Settings, run
-from vhem.learning.progress import Progress, check_callback
+from vhem.learning.progress import Progress, Restart, check_callback
 from vhem.learning.shards import Shards
 from vhem.learning.wording import counted
 from vhem.models import H3M, HMM
@@ -32,14 +32,6 @@ from vhem.saveable import Saveable
 _RESTARTS, _RESTARTS_OF_MANY = 12, 4  # by default: small problems cost nothing, and bounds differ between starts
 _MANY_PAIRS = 50_000  # inputs times clusters
 _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
-
-
-class Restart(NamedTuple):
-    """How one of the restarts went."""
-
-    init: str  #: how it was started
-    lower_bounds: FloatArray  #: one per E-step, the initial model's first
-    converged: bool  #: whether the bound had settled
 
 
 class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -223,6 +215,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         start = self._given_start()
         if start is not None:
             check_dimensions("X", h3m, "init", start)
+        else:
+            check_enough("n_clusters", self.n_clusters, len(h3m), "HMMs")
         used = np.flatnonzero(h3m.weights > 0)
         base = self._base_models(h3m, used, start)
         names = self._start_names(base, start)
@@ -399,7 +393,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
                 f"{self.n_empty_clusters_} of {self.n_clusters} clusters are empty" if self.n_empty_clusters_ else ""
             )
             many = (
-                f"there are more clusters ({self.n_clusters}) than inputs ({n_used})"
+                f"there are more clusters ({self.n_clusters}) than inputs with weight ({n_used})"
                 if self.n_clusters > n_used
                 else ""
             )

@@ -189,6 +189,10 @@ class H3M(Immutable):
         """Return the same HMMs with other mixture weights; None makes them uniform."""
         return self._of(self.parameters, checked_weights(weights, len(self)), self.ids)
 
+    def with_ids(self, ids: Iterable[Any] | None) -> H3M:
+        """Return the same HMMs with other names; None makes them 0, 1, …."""
+        return self._of(self.parameters, self.weights, checked_ids(ids, len(self), "HMMs"))
+
     @property
     def parameters(self) -> Parameters:
         """The arrays as the kernels take them; the same memory."""

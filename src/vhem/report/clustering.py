@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem.kernels.parameters import FloatArray, IntArray
@@ -43,6 +44,8 @@ def clustering(
     classes: Sequence[Any] | None,
 ) -> Clustering:
     """Return a fitted estimator and its data in the form of a report."""
+    if not isinstance(fit, BaseEstimator):
+        raise TypeError(_wrong_kind(fit))
     check_is_fitted(fit)
     data = None if sequences is None else as_sequences(sequences)
     if isinstance(fit, MixtureOfHMMs):
@@ -89,13 +92,15 @@ def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M, list[H3M], li
     if isinstance(fit, HierarchicalVHEM):
         return fit.tree_.layers[0], fit.levels_, fit.parents_
     if not isinstance(getattr(fit, "centers_", None), H3M):
-        raise TypeError(
-            f"a report can be written on VHEM, HierarchicalVHEM, SampledHEM, PPKClustering or MixtureOfHMMs, "
-            f"got {type(fit).__name__}."
-        )
+        raise TypeError(_wrong_kind(fit))
     if hmms is None:
         raise ValueError(f"a report on {type(fit).__name__} needs the HMMs that it was fitted to: hmms=….")
     return check_h3m("hmms", hmms), [fit.centers_], [fit.labels_]
+
+
+def _wrong_kind(fit: Any) -> str:
+    kinds = "VHEM, HierarchicalVHEM, SampledHEM, PPKClustering or MixtureOfHMMs"
+    return f"a report can be written on {kinds}, fitted, got {type(fit).__name__}."
 
 
 def owners_of(data: Sequences, groups: Sequence[Any] | None, ids: list[Any]) -> IntArray:

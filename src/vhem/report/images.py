@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vhem.paths import existing_file
+
 
 class Image(NamedTuple):
     """An image ready to be put into a page."""
@@ -29,7 +31,7 @@ def embedded(image: str | Path | npt.ArrayLike) -> Image:
     (5, 3)
     """
     if isinstance(image, str | Path):
-        data = Path(image).read_bytes()
+        data = existing_file(image).read_bytes()
         kind, width, height = _kind_and_size(data, str(image))
     else:
         pixels = _pixels(np.asarray(image))

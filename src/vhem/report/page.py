@@ -16,6 +16,7 @@ import numpy.typing as npt
 from vhem.files.atomic import atomic_write
 from vhem.learning.checks import check_real
 from vhem.models import H3M, HMM
+from vhem.paths import checked_path
 from vhem.report import facts
 from vhem.report.clustering import Clustering, clustering
 from vhem.report.images import embedded
@@ -102,6 +103,7 @@ def write(
     >>> "viewer 01" in text
     True
     """
+    checked_path(path)
     content = clustering(fit, hmms, sequences, groups, classes)
     said = [str(getattr(warning, "message", warning)) for warning in warnings]
     return write_clustering(

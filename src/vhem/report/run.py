@@ -49,7 +49,7 @@ def run_of(fit: Any, data: str) -> Run:
     """Return what a fitted estimator says about its run; `data` is the name of what it was fitted to."""
     fits = fit.fits_ if isinstance(fit, HierarchicalVHEM) else [fit]
     return Run(
-        type(fit).__name__, _settings(fit), _figures(fits), _restarts(fits[0]), _warnings(fits), _recipe(fit, data)
+        type(fit).__name__, _settings(fit), _figures(fits), histories(fits[0]), _warnings(fits), _recipe(fit, data)
     )
 
 
@@ -76,7 +76,8 @@ def _figures(fits: list[Any]) -> list[Figure]:
     return rows
 
 
-def _restarts(fit: Any) -> list[History]:
+def histories(fit: Any) -> list[History]:
+    """Return the bounds of every restart of a fitted estimator, as far as it tells."""
     return [
         History(r.init, [round(float(b), 4) for b in r.lower_bounds if np.isfinite(b)], bool(r.converged))
         for r in getattr(fit, "restarts_", [])

@@ -24,14 +24,14 @@ class RowGroupRead:
     path: str
     first: int  #: row group
     last: int  #: row group, included
-    id: str
+    id: list[str]  #: columns that together name a sequence
     time: str | None
     values: list[str]
 
     def __call__(self) -> Sequences:
         """Return the sequences."""
         file = _opened(self.path)
-        columns = list(dict.fromkeys([self.id, *([self.time] if self.time else []), *self.values]))
+        columns = list(dict.fromkeys([*self.id, *([self.time] if self.time else []), *self.values]))
         _check_columns(file, self.path, columns)
         table = file.read_row_groups(range(self.first, self.last + 1), columns=columns)
         table = self._without_beginning(file, table)
@@ -43,7 +43,7 @@ class RowGroupRead:
         before = _last_id(file, self.first - 1, self.id)
         if before is None:
             return table
-        return table.slice(_leading(table[self.id], before))
+        return table.slice(_leading(_names(table, self.id), before))
 
     def _with_end(self, file: Any, table: Any, columns: list[str]) -> Any:
         """Add what follows of a sequence that runs on into later row groups."""
@@ -51,8 +51,8 @@ class RowGroupRead:
 
         group = self.last + 1
         while group < file.metadata.num_row_groups:
-            last = table[self.id][-1].as_py()
-            more = file.read_row_groups([group], columns=[self.id])[self.id]
+            last = _names(table, self.id)[-1].as_py()
+            more = _names_in(file, group, self.id)
             n = _leading(more, last)
             if n:
                 table = pa.concat_tables([table, file.read_row_groups([group], columns=columns).slice(0, n)])
@@ -63,20 +63,20 @@ class RowGroupRead:
 
 
 def row_group_reads(
-    path: Path, id_column: str, time: str | None, values: list[str], rows: int
+    path: Path, id_columns: list[str], time: str | None, values: list[str], rows: int
 ) -> Iterator[RowGroupRead]:
     """Yield the reads that make up a file, after making sure that no id comes twice in it."""
     file = _opened(str(path))
-    _check_columns(file, path, [id_column, *([time] if time else []), *values])
+    _check_columns(file, path, [*id_columns, *([time] if time else []), *values])
     if not file.metadata.num_rows:
         raise ValueError(f"{path} has no rows.")
-    begins = _checked_beginnings(file, path, id_column)
+    begins = _checked_beginnings(file, path, id_columns)
     first, n_rows, n_begun, last = 0, 0, 0, len(begins) - 1
     for group in range(last + 1):
         n_rows += file.metadata.row_group(group).num_rows
         n_begun += begins[group]
         if n_begun and (n_rows >= rows or group == last):  # a part without a beginning of its own would be empty
-            yield RowGroupRead(str(path), first, group, id_column, time, values)
+            yield RowGroupRead(str(path), first, group, id_columns, time, values)
             first, n_rows, n_begun = group + 1, 0, 0
 
 
@@ -93,6 +93,20 @@ def _opened(path: str) -> Any:
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError("Parquet files need pyarrow: pip install 'vhem[tables]'.") from error
     return pq.ParquetFile(path)
+
+
+def _names(table: Any, id_columns: list[str]) -> Any:
+    """Return the column that names sequences; of several columns, their texts joined by " / "."""
+    import pyarrow as pa  # noqa: PLC0415  (optional)
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if len(id_columns) == 1:
+        return table[id_columns[0]]
+    return pc.binary_join_element_wise(*(table[name].cast(pa.string()) for name in id_columns), " / ")
+
+
+def _names_in(file: Any, group: int, id_columns: list[str]) -> Any:
+    return _names(file.read_row_groups([group], columns=id_columns), id_columns)
 
 
 def _codes(column: Any) -> tuple[npt.NDArray[np.int64], Any]:
@@ -114,10 +128,8 @@ def _leading(column: Any, value: Any) -> int:
     return int(runs[1]) if len(runs) > 1 else len(codes)
 
 
-def _last_id(file: Any, group: int, id_column: str) -> Any:
-    if group < 0:
-        return None
-    return file.read_row_groups([group], columns=[id_column])[id_column][-1].as_py()
+def _last_id(file: Any, group: int, id_columns: list[str]) -> Any:
+    return None if group < 0 else _names_in(file, group, id_columns)[-1].as_py()
 
 
 def _runs(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
@@ -125,17 +137,17 @@ def _runs(codes: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
     return np.concatenate([[0], np.flatnonzero(np.diff(codes)) + 1])
 
 
-def _checked_beginnings(file: Any, path: Path, id_column: str) -> list[int]:
+def _checked_beginnings(file: Any, path: Path, id_columns: list[str]) -> list[int]:
     """Return how many sequences begin in each row group. No id may come again once another has followed it.
 
     Where the file's own statistics show that ids only rise from row group to row group, it is enough to remember the
     row group before; otherwise a few bytes are kept of every sequence.
     """
-    rising = _ids_rise(file, id_column)
+    rising, spelled = _ids_rise(file, id_columns), " / ".join(id_columns)
     seen: set[int] = set()
     last, n_begun = None, list[int]()
     for group in range(file.metadata.num_row_groups):
-        column = file.read_row_groups([group], columns=[id_column])[id_column]
+        column = _names_in(file, group, id_columns)
         if not len(column):
             n_begun.append(0)
             continue
@@ -148,25 +160,27 @@ def _checked_beginnings(file: Any, path: Path, id_column: str) -> list[int]:
         if twice or again is not None:
             again = again if again is not None else Counter(names).most_common(1)[0][0]
             raise ValueError(
-                f"the rows of {id_column} = {again!r} do not stand together in {path} (seen again in row group "
-                f"{group}): they would be taken for several sequences. Sort the file by {id_column}."
+                f"the rows of {spelled} = {again!r} do not stand together in {path} (seen again in row group "
+                f"{group}): they would be taken for several sequences. Sort the file by {spelled}."
             )
         seen = {hash(name) for name in names} | (set() if rising else seen)
         n_begun.append(len(begins))
     return n_begun
 
 
-def _ids_rise(file: Any, id_column: str) -> bool:
+def _ids_rise(file: Any, id_columns: list[str]) -> bool:
     """Whether the statistics of row groups prove that no id of one comes in a later one, but for the next."""
-    place = file.schema_arrow.names.index(id_column)
+    if len(id_columns) > 1:  # their statistics say nothing about the columns together
+        return False
+    place = file.schema_arrow.names.index(id_columns[0])
     found = [file.metadata.row_group(g).column(place).statistics for g in range(file.metadata.num_row_groups)]
     if any(s is None or not s.has_min_max for s in found):
         return False
     return all(a.max <= b.min for a, b in itertools.pairwise(found))
 
 
-def _sequences(table: Any, id_column: str, time: str | None, values: list[str]) -> Sequences:
-    codes, dictionary = _codes(table[id_column])
+def _sequences(table: Any, id_columns: list[str], time: str | None, values: list[str]) -> Sequences:
+    codes, dictionary = _codes(_names(table, id_columns))
     begins = _runs(codes)
     X = np.empty((table.num_rows, len(values)))
     for k, name in enumerate(values):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem.learning.checks import check_integer
+from vhem.paths import checked_path, existing_file
 from vhem.scale.parquet import PARQUET, row_group_reads
 from vhem.sequences import Sequences, SequencesLike, as_sequences, read_sequences
 
@@ -79,7 +80,7 @@ def read_parts(
         knows.
     id, time, values : str, str, list of str
         Columns that name the sequence of a row, sort its rows, and hold the values of a frame; see `read_sequences`.
-        Parquet files need `id` (one column) and `values`.
+        Parquet files need `id` and `values`.
     rows_per_part : int
         Rows of a part of a Parquet file, roughly. What is held in memory at a time grows with it.
 
@@ -98,9 +99,9 @@ def read_parts(
     >>> [part.name for part in vhem.read_parts(folder, id="trial", values=["x"])]
     ['a.csv', 'b.csv']
     """
-    path, rows_per_part = Path(path), check_integer("rows_per_part", rows_per_part, 1)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file or folder {path}.")
+    path, rows_per_part = checked_path(path), check_integer("rows_per_part", rows_per_part, 1)
+    if not path.is_dir():
+        existing_file(path)
     files = sorted(p for p in path.iterdir() if p.is_file() and p.name[0] not in "._") if path.is_dir() else [path]
     parquet = [file for file in files if file.suffix in PARQUET]
     if parquet:
@@ -114,12 +115,11 @@ def read_parts(
 def _parts_of_parquet(
     file: Path, id_column: str | list[str] | None, time: str | None, values: Iterable[str] | None, rows: int
 ) -> Iterator[Part]:
-    if not isinstance(id_column, str) or values is None:
-        raise ValueError(
-            f"{file} is a Parquet file: give id, the one column that names sequences (join several), and values."
-        )
+    if not id_column or values is None:
+        raise ValueError(f"{file} is a Parquet file: give id, the column or columns that name sequences, and values.")
+    id_columns = [id_column] if isinstance(id_column, str) else list(id_column)
     columns = [values] if isinstance(values, str) else list(values)
-    for read in row_group_reads(file, id_column, time, columns, rows):
+    for read in row_group_reads(file, id_columns, time, columns, rows):
         yield Part(f"{file.name}, row groups {read.first} to {read.last}", read)
 
 

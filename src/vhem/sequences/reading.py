@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import itertools
+import zipfile
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vhem.paths import checked_path, existing_file
 from vhem.sequences import cells as reading_cells
 from vhem.sequences.bvh import read_bvh
 from vhem.sequences.cells import CellError, FloatArray
@@ -115,7 +117,7 @@ def read_with_roles(path: str | Path, options: Options) -> Reading:
     """Read sequences as `read_sequences` does, and tell which columns were taken for what."""
     if options.decimal not in ("auto", ".", ","):
         raise ValueError(f"decimal must be 'auto', '.' or ',', got {options.decimal!r}.")
-    place = Path(path)
+    place = checked_path(path)
     if place.is_file():
         return _read_file(place, options)
     files, root = _found_files(place)
@@ -130,8 +132,10 @@ def _found_files(path: Path) -> tuple[list[Path], Path]:
             raise FileNotFoundError(f"{path} has no file that could be read; known endings: {_known()}.")
         return files, path
     found = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if Path(name).is_file())
+    if not found and glob.has_magic(str(path)):
+        raise FileNotFoundError(f"no file fits the pattern {path}. Check it; it is looked for in {Path().resolve()}.")
     if not found:
-        raise FileNotFoundError(f"there is no file {path}.")
+        existing_file(path)
     common = Path(*_common_start([p.parent.parts for p in found]))
     return found, common
 
@@ -346,6 +350,8 @@ def _read_parquet(path: Path, options: Options) -> Reading:
 
 
 def _read_npz(path: Path) -> Reading:
+    if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
+        raise ValueError(f"{path} is no npz file, or a broken one. Make it anew by numpy.savez.")
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}

@@ -1,0 +1,28 @@
+"""What a file says about the model in it, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+
+class FileDescription(NamedTuple):
+    """What a model file says about itself."""
+
+    kind: str  #: name of the class
+    feature_names: list[str] | None  #: names of the dimensions
+    about: dict[str, Any]  #: how it was made, as given to `save`
+    vhem_version: str | None  #: of the program that wrote it; None if it was another program
+    format_version: int
+    n_bytes: int
+    n_members: int | None  #: HMMs or systems, where it is a collection of them
+
+
+def checked_names(model: Any, names: Iterable[str] | None) -> list[str] | None:
+    """Return names of the model's dimensions as text, one for each."""
+    if names is None:
+        return None
+    found, dims = [str(name) for name in names], getattr(model, "n_dims", None)
+    if dims is not None and len(found) != dims:
+        raise ValueError(f"feature_names has {len(found)} names for {dims} dimensions; give one for each.")
+    return found

@@ -1,0 +1,43 @@
+"""Paths that users give: what is wrong with one is said in a sentence, with what to do."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import Any
+
+
+def checked_path(path: Any) -> Path:
+    """Return a path; what cannot be one is refused."""
+    if not isinstance(path, (str, os.PathLike)) or not str(path):
+        raise TypeError(f"path must be the name of a file, as text or a Path, got {path!r}.")
+    return Path(path)
+
+
+def existing_file(path: Any) -> Path:
+    """Return the path of a file that is there.
+
+    Examples
+    --------
+    >>> existing_file("nosuch/model.vhem")
+    Traceback (most recent call last):
+    FileNotFoundError: there is no file nosuch/model.vhem: there is no folder nosuch. Check the name.
+    """
+    place = checked_path(path)
+    if place.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file in it.")
+    if not place.exists():
+        raise FileNotFoundError(f"there is no file {path}{_hint(place)}")
+    return place
+
+
+def _hint(place: Path) -> str:
+    """Return why a file may not be there: its folder is missing, or its name is spelled differently."""
+    folder = place.parent
+    if not folder.is_dir():
+        return f": there is no folder {folder}. Check the name."
+    alike = difflib.get_close_matches(place.name, os.listdir(folder), n=1, cutoff=0.8)
+    if alike:
+        return f"; did you mean {folder / alike[0]}?"
+    return f". Check the name{'' if place.is_absolute() else f'; it is looked for in {folder.resolve()}'}."
