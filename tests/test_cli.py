@@ -257,7 +257,10 @@ def test_convert_and_info(clustered, tmp_path, study):
     run("cluster", tmp_path / "s.vhem", "-k", 3, "--tau", 8, "-o", tmp_path / "s")
     assert RunFolder(tmp_path / "s").centers == centers
     assert "cannot be written as '.npz'" in run("convert", study[0], tmp_path / "s.npz", code=1).stderr
-    assert "vhem cluster, with vhem" in run("info", out).stdout
+    shown = run("info", out).stdout
+    assert shown.startswith("files: centers.vhem, hmms.vhem, labels.csv, ")
+    assert "made by: `vhem cluster`, with vhem" in shown
+    assert shown.rstrip().endswith((out / "summary.txt").read_text().rstrip())
     about = json.loads(run("info", out / "centers.vhem", "--json").stdout)
     assert about["kind"] == "H3M"
     assert about["feature_names"] == ["x", "y"]

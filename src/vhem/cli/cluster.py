@@ -10,7 +10,7 @@ from vhem.cli import summary
 from vhem.cli.inputs import Input, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
 from vhem.cli.partitions import executor_at
-from vhem.cli.run_folder import CENTERS, HMMS, RunWriter
+from vhem.cli.run_folder import HMMS, RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (
     CenterStates,
@@ -91,11 +91,7 @@ def cluster(
         writer.restarts(fit)
         writer.finish(text, numbers)
         forget_parts(out)
-    show(
-        f"{text}\n\nWritten to {out}: labels.csv, {CENTERS}, {HMMS}, summary.txt, summary.json, run.toml.",
-        numbers,
-        run.json,
-    )
+    show(f"{text}\n\n{writer.told()}", numbers, run.json)
 
 
 def chosen_tau(given: int | None, found: Input) -> tuple[int, str]:

@@ -50,4 +50,4 @@ def fit(
         writer.model(HMMS, hmms)
         writer.finish(text, numbers)
         forget_parts(out)
-    show(f"{text}\nWritten to {out}: {HMMS}, summary.txt, summary.json, run.toml.", numbers, run.json)
+    show(f"{text}\n{writer.told()}", numbers, run.json)

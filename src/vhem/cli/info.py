@@ -10,7 +10,7 @@ import typer
 
 from vhem.cli import summary
 from vhem.cli.inputs import Input, is_model, read_model, read_sequences_only
-from vhem.cli.run_folder import RunFolder
+from vhem.cli.run_folder import SUMMARY_TEXT, RunFolder
 from vhem.cli.shared import TableOptions, expanded
 from vhem.files import describe
 from vhem.models import H3M
@@ -45,9 +45,10 @@ def info(
 
 def _of_run(run: RunFolder) -> tuple[dict[str, Any], str]:
     files = sorted(p.name for p in run.path.iterdir() if p.is_file())
-    numbers = {"command": run.command, "options": run.options, "made_with": run.made_with, "files": files}
-    text = (run.path / "summary.txt").read_text(encoding="utf-8").rstrip()
-    return numbers, f"vhem {run.command}, with vhem {run.made_with['vhem']}: {', '.join(files)}\n\n{text}"
+    origin = {"command": run.command, "options": run.options, "made_with": run.made_with}
+    text = (run.path / SUMMARY_TEXT).read_text(encoding="utf-8").rstrip()
+    lines = [f"files: {', '.join(files)}", *_origin(None, origin), "", text]
+    return {**origin, "files": files}, "\n".join(lines)
 
 
 def _of_model(path: Path) -> tuple[dict[str, Any], str]:

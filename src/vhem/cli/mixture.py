@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from vhem.cli import summary
 from vhem.cli.cluster import chosen_tau
-from vhem.cli.inputs import check_columns, read_sequences_only
+from vhem.cli.inputs import Input, check_columns, read_sequences_only
 from vhem.cli.partitions import PARTS, PartOptions, mixture_of_parts
-from vhem.cli.run_folder import CENTERS, RunWriter
+from vhem.cli.run_folder import RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import Dask, Data, LearningOptions, Out, Overwrite, RunOptions, TableOptions, expanded
 from vhem.learning.em_h3m import MixtureOfHMMs
@@ -72,22 +72,23 @@ def mixture(
             clusters, states, learning.mix, learning.covariance, learning.topology, n_init=learning.starts,
             time_limit=time_limit, random_state=run.seed, n_jobs=run.jobs, callback=session.clustering(100),
         ).fit(found.content)  # fmt: skip
-        rows = summary.of_clusters(
-            fit.model_, found.content.ids, fit.labels_, chosen_tau(None, found)[0], fit.responsibilities_
-        )
-        numbers = {
-            "input": summary.of_input(found),
-            "lower_bound": fit.lower_bound_,
-            "iterations": fit.n_iter_,
-            "converged": bool(fit.converged_),
-            "clusters": rows,
-            "notes": session.gather_warnings(),
-        }
+        numbers = _numbers(fit, found) | {"notes": session.gather_warnings()}
         text = f"{summary.input_text(found)}\nA mixture of {clusters} HMMs.\n\n"
-        text += summary.clusters_text(rows, found.feature_names, "sequences")
+        text += summary.clusters_text(numbers["clusters"], found.feature_names, "sequences")
         writer.begin(found.feature_names, found.typical_length)
         writer.centers(fit.model_)
         writer.labels(found.content.ids, fit.labels_, fit.responsibilities_)
         writer.restarts(fit)
         writer.finish(text, numbers)
-    show(f"{text}\n\nWritten to {out}: labels.csv, {CENTERS}, summary.txt, summary.json, run.toml.", numbers, run.json)
+    show(f"{text}\n\n{writer.told()}", numbers, run.json)
+
+
+def _numbers(fit: MixtureOfHMMs, found: Input) -> dict[str, Any]:
+    length, _ = chosen_tau(None, found)
+    return {
+        "input": summary.of_input(found),
+        "lower_bound": fit.lower_bound_,
+        "iterations": fit.n_iter_,
+        "converged": bool(fit.converged_),
+        "clusters": summary.of_clusters(fit.model_, found.content.ids, fit.labels_, length, fit.responsibilities_),
+    }

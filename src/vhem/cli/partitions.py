@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem.cli import summary
-from vhem.cli.run_folder import CENTERS, RunWriter
+from vhem.cli.run_folder import RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import LearningOptions, RunOptions, TableOptions, listed
 from vhem.scale import Part, PartitionedH3M, read_parts
@@ -86,13 +86,15 @@ def mixture_of_parts(
         text += summary.clusters_text(numbers["clusters"], names, "sequences")
         writer.finish(text, numbers)
         (out / _CHECKPOINT).unlink(missing_ok=True)
-    show(f"{text}\n\nWritten to {out}: labels.csv, {CENTERS}, summary.txt, summary.json, run.toml.", numbers, run.json)
+    show(f"{text}\n\n{writer.told()}", numbers, run.json)
 
 
 def _parts(data: Path, table: TableOptions, options: PartOptions) -> tuple[list[Part], list[str]]:
     """Return the parts, and the columns of values, which are the same in all of them."""
     if table.group is not None or table.one_sequence:
         raise ValueError("--group and --one-sequence have no meaning with --partitions: every sequence is on its own.")
+    if table.decimal != "auto" or table.encoding is not None or table.sheet is not None:
+        raise ValueError("--decimal, --encoding and --sheet do not reach parts; convert the files first: vhem convert.")
     parts = read_parts(data, listed(table.id), table.time, listed(table.values), options.rows_per_part)
     names = listed(table.values)
     if names is None:  # tables of text or arrays; Parquet needs them given

@@ -246,6 +246,11 @@ class RunWriter:
         self._remove_pictures()
         with atomic_write(self.path / RUN) as file:
             tomli_w.dump(self._run, file)
+        self._written |= {SUMMARY_TEXT, SUMMARY_JSON, RUN}
+
+    def told(self) -> str:
+        """Return which files were written, in a line."""
+        return f"Written to {self.path}: {', '.join(sorted(self._written))}."
 
     def _remove_pictures(self) -> None:
         """Remove the report and the pictures that `vhem report` and `vhem plot` made of an older run."""
@@ -271,7 +276,7 @@ def _check_free(out: Path, run: dict[str, Any], overwrite: bool) -> None:
     changed = [
         f"{name} {older.options.get(name, 'not given')}, now {now.get(name, 'not given')}"
         for name in names
-        if older.options.get(name) != now.get(name)
+        if (older.options.get(name) or None) != (now.get(name) or None)
     ]
     if older.command != run["command"]:
         what = f"of `vhem {older.command}`"
@@ -287,7 +292,7 @@ def _check_free(out: Path, run: dict[str, Any], overwrite: bool) -> None:
 def recorded(ctx: typer.Context) -> dict[str, Any]:
     """Return the options of a command and what runs it; paths are made absolute, so that it can be done again."""
     skipped = ("config", "json", "quiet", "overwrite")
-    given = {key: value for key, value in ctx.params.items() if value is not None and key not in skipped}
+    given = {key: value for key, value in ctx.params.items() if value not in (None, (), []) and key not in skipped}
     options = {key: _as_toml(value) for key, value in given.items()}
     made = provenance({})
     made_with = {**made["versions"], "engine": made["engine"]}

@@ -38,7 +38,8 @@ def of_input(found: Input) -> dict[str, Any]:
 def input_text(found: Input) -> str:
     """Return what was read, in one line."""
     numbers = of_input(found)
-    what = ", ".join(f"{numbers[key]:,} {key}" for key in ("sequences", "groups", "frames", "hmms") if key in numbers)
+    words = {"sequences": "sequences", "groups": "groups", "frames": "frames", "hmms": "HMMs"}
+    what = ", ".join(f"{numbers[key]:,} {word}" for key, word in words.items() if key in numbers)
     missing = f", {numbers['missing_values']:,} values missing" if numbers.get("missing_values") else ""
     names = found.feature_names or [f"{numbers['dimensions']} dimensions"]
     return f"Read {what}{missing}; values: {', '.join(names[:8])}{' …' if len(names) > 8 else ''}."

@@ -11,7 +11,7 @@ from vhem.cli import summary
 from vhem.cli.cluster import chosen_tau
 from vhem.cli.inputs import read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
-from vhem.cli.run_folder import CENTERS, HMMS, TREE, RunWriter
+from vhem.cli.run_folder import HMMS, TREE, RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (
     CenterStates,
@@ -85,11 +85,7 @@ def tree(
         writer.labels(hmms.ids, np.column_stack(fit.labels_))
         writer.finish(text, numbers)
         forget_parts(out)
-    show(
-        f"{text}\n\nWritten to {out}: {TREE}, labels.csv, {CENTERS}, {HMMS}, summary.txt, summary.json, run.toml.",
-        numbers,
-        run.json,
-    )
+    show(f"{text}\n\n{writer.told()}", numbers, run.json)
 
 
 def _sizes(levels: str) -> tuple[int, ...]:

@@ -109,15 +109,20 @@ class EStep {
         return accumulator.add(X, frames.length(i), pairs.weight[pair], slot);
     }
 
+    // Every HMM's sums are added by one thread, in the order of the pairs.
     void add_up(long first, long last, const Totals& totals) const {
-        for (long pair = first; pair < last; ++pair) {
-            if (!(pairs.weight[pair] > 0)) continue;
-            const double* from = &slots[(pair - first) * layout.size];
-            for (const Totals::Part& part : totals.parts) {
-                double* to = part.data + pairs.model[pair] * part.size;
-                for (long i = 0; i < part.size; ++i) to[i] += from[i];
-                from += part.size;
-            }
+        parallel_for(n_threads, n_threads, [&](long share, int) {
+            for (long pair = first; pair < last; ++pair)
+                if (pairs.weight[pair] > 0 && pairs.model[pair] % n_threads == share)
+                    add(&slots[(pair - first) * layout.size], pairs.model[pair], totals);
+        });
+    }
+
+    static void add(const double* from, long model, const Totals& totals) {
+        for (const Totals::Part& part : totals.parts) {
+            double* to = part.data + model * part.size;
+            for (long i = 0; i < part.size; ++i) to[i] += from[i];
+            from += part.size;
         }
     }
 };
