@@ -16,6 +16,7 @@ from vhem.cli.demo import demo
 from vhem.cli.fit import fit
 from vhem.cli.info import info
 from vhem.cli.mixture import mixture
+from vhem.cli.number import number
 from vhem.cli.plot import plot
 from vhem.cli.report import report
 from vhem.cli.score import score
@@ -54,8 +55,8 @@ def main(
     del version, debug
 
 
-for command in (cluster, fit, tree, mixture, score, report, plot, convert, info, demo):
-    app.command()(command)
+for command in (cluster, number, fit, tree, mixture, score, report, plot, convert, info, demo):
+    app.command(short_help=(command.__doc__ or "").partition("\n")[0])(command)
 
 
 @experiments.command()
