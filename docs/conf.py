@@ -34,7 +34,6 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "matplotlib.sphinxext.plot_directive",
     "sphinx-mathjax-offline",  # formulas are drawn without a network too
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
@@ -51,9 +50,6 @@ numpydoc_show_class_members = False  # the template of classes shows them in ful
 templates_path = ["_templates"]
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"  # the parameters below tell the types, in words
-plot_html_show_formats = False
-plot_html_show_source_link = False
-plot_include_source = False
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
@@ -64,6 +60,9 @@ sphinx_gallery_conf = {
     "show_memory": False,
 }
 
+smartquotes = False  # options and code must survive being copied
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 html_theme = "pydata_sphinx_theme"
 html_title = f"vhem {release}"
 html_show_sourcelink = False

@@ -83,7 +83,47 @@ def plots_picture(path: Path) -> None:
     plotting.plot_j_matrix(fit.transform(study.hmms), fit.labels_, axes[2, 0]).set_title("plot_j_matrix")
     plotting.plot_bounds(fit, axes[2, 1]).set_title("plot_bounds")
     plotting.plot_hierarchy(tree.tree_, strategies, axes[2, 2]).set_title("plot_hierarchy")
-    figure.savefig(path, dpi=70)
+    _save(figure, path)
+
+
+def idea_pictures(folder: Path) -> None:
+    """Draw the pictures of docs/idea.md."""
+    mpl.use("Agg")
+    study, face = simulated_study(random_state=0), simulated_face()
+    fit = vhem.VHEM(3, tau=8, random_state=0).fit(study.hmms)
+
+    hmm = vhem.HMM(
+        [0.6, 0.3, 0.1],
+        [[0.3, 0.6, 0.1], [0.5, 0.3, 0.2], [0.4, 0.4, 0.2]],
+        means=[[108, 163], [210, 164], [160, 222]],
+        covars=[[220, 160], [240, 150], [260, 200]],
+    )
+    figure, axes = plt.subplots(1, 2, figsize=(9, 5), layout="constrained")
+    plotting.plot_hmm(hmm, axes[0], image=face).set_title("The model")
+    sequence = hmm.sample(1, 10, random_state=2)[0]
+    plotting.plot_sequence(hmm, sequence, axes[1], image=face).set_title("A sequence it might produce")
+    _save(figure, folder / "idea_model.png")
+
+    figure, axis = plt.subplots(figsize=(6, 5), layout="constrained")
+    plotting.plot_j_matrix(fit.transform(study.hmms), fit.labels_, axis)
+    axis.set_title("40 viewers: how likely is each one's gaze under three HMMs?")
+    _save(figure, folder / "idea_likelihood.png")
+
+    figure, axes = plt.subplots(1, 3, figsize=(11, 4), layout="constrained")
+    for j, axis in enumerate(axes):
+        members = study.hmms[fit.labels_ == j]
+        plotting.plot_cluster(fit.centers_[j], members, axis, image=face).set_title(f"Cluster {j + 1}")
+    _save(figure, folder / "idea_clusters.png")
+
+    tree = vhem.HierarchicalVHEM((8, 3), tau=8, random_state=0).fit(study.hmms).tree_
+    figure, axis = plt.subplots(figsize=(9, 4), layout="constrained")
+    plotting.plot_hierarchy(tree, [study.strategy_names[s] for s in study.strategies], axis)
+    _save(figure, folder / "idea_hierarchy.png")
+
+
+def _save(figure: Any, path: Path) -> None:
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
     _with_few_colours(path)
 
 
@@ -91,3 +131,4 @@ if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
     report_picture(FOLDER / "report.png")
     plots_picture(FOLDER / "plots.png")
+    idea_pictures(FOLDER)

@@ -241,7 +241,7 @@ UCI Character Trajectories: {per_letter} samples of each of the letters {letters
   viewer, or one letter of 20 to 60 frames, an HMM of one item alone is a poor estimate, and every system that starts
   from such HMMs inherits the errors. VHEM's field is the other one: many sequences behind every model, or none at
   hand.
-- **VHEM ends in local optima on such HMMs.** Twenty restarts instead of four help, and cost little.
+- **VHEM ends in local optima on such HMMs.** Twenty restarts instead of twelve help, and cost little.
 - **SC-PPK and the other spectral systems** have no local optima but those of k-means. Which affinity serves best
   depends on the data: the kernel on faces, the divergence on handwriting. They look at all pairs, so time and memory
   grow with the square of the number of models; and their centres are inputs, unless novel ones are asked for.

@@ -31,7 +31,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, r
 
 import vhem
 from vhem.datasets.motion import MotionData, load_cmu_motion
-from vhem.experiments.results import markdown_table, provenance, write
+from vhem.experiments.results import markdown_table, mean_and_spread, provenance, write
 from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.metrics import best_attainable_rand, purity
 
@@ -211,10 +211,8 @@ def _mean(rows: list[list[dict[str, float]]], quality: str) -> FloatArray:
 
 
 def _cell(rows: list[list[dict[str, float]]], level: int, quality: str, digits: int = 3) -> str:
-    values = [row[level].get(quality) for row in rows]
-    if any(value is None for value in values):
-        return "–"
-    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"  # type: ignore[arg-type]
+    values = [row[level][quality] for row in rows if row[level].get(quality) is not None]
+    return mean_and_spread(values, digits) if len(values) == len(rows) else "–"
 
 
 def report(problem: Problem, results: dict[str, list[list[dict[str, float]]]], seeds: int, is_paper: bool) -> str:

@@ -61,8 +61,9 @@ def remembered(folder: Path, name: str, settings: dict[str, Any], compute: Calla
 
 
 def mean_and_spread(values: list[float], digits: int = 3) -> str:
-    """Return the mean and standard deviation of some values as text."""
-    return f"{np.mean(values):.{digits}f} ± {np.std(values):.{digits}f}"
+    """Return the mean and standard deviation of some values as text that is not broken; of one value, only that."""
+    spread = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{np.std(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{np.mean(values):.{digits}f}{spread}"
 
 
 class Meter:
