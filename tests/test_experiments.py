@@ -86,7 +86,7 @@ def test_handwriting_study_in_small(tmp_path):
 
 SMALL_MUSIC = music.Settings(
     songs=90, least_songs=4, n_folds=2, n_components=2, song_components=1, n_states=2, n_mix=1, hop=125, n_init=1,
-    song_states=2, song_mix=1, slow_n_init=1, gaussians=4, song_gaussians=2,
+    song_states=2, song_mix=1, gaussians=4, song_gaussians=2,
 )  # fmt: skip
 
 
