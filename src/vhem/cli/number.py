@@ -33,11 +33,10 @@ from vhem.sequences import Sequences
 _FOLDS, _RESAMPLES = 5, 10
 _SEQUENCES_PER_HMM = 10.0  # where it is not known
 _MEANINGS = {
-    "held_out": "held-out likelihood: how well do clusters found from some HMMs stand for the others? Higher is "
-    "better, and within one standard error the smaller number.",
+    "held_out": "held-out likelihood: do clusters of some HMMs stand for the others? Higher is better; "
+    "within ± s.e., fewer.",
     "bic": "BIC: is a further cluster worth its parameters? Lower is better.",
-    "stability": "stability: do other halves of the HMMs give the same clusters? 1 is always, 0 as often as by chance; "
-    "within 0.02 the larger number.",
+    "stability": "stability: do other halves of the HMMs give the same clusters? 1 is always; within 0.02, more.",
 }
 
 
@@ -115,7 +114,7 @@ def _advice(result: ClusterNumbers, data: Path) -> str:
     else:
         lines.append(
             "\nThey differ. Stability tells best whether clusters are there; the others may prefer ever finer "
-            f"distinctions. Tell so with the result, or look at several numbers at once: vhem tree {data} -o tree"
+            f"distinctions.\nSay so with the result, or look at several numbers at once: vhem tree {data} -o tree"
         )
     return "\n".join(lines)
 
