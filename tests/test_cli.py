@@ -537,6 +537,8 @@ def test_numbers_of_clusters_of_a_table_and_of_models(study, clustered):
     assert {**of_table, "input": 0} == {**of_run, "input": 0}
     assert of_table["sequences_per_hmm"] == len(study[1].sequences) / 12
     assert json.loads(run("number", clustered[0] / "hmms.vhem", *settings).stdout)["sequences_per_hmm"] == 10
+    agreed = run("number", clustered[0], "-k", "3", "--restarts", 1).stdout
+    assert f"All three prefer 3: vhem cluster {clustered[0]} --clusters 3" in agreed
     for wrong in ("6-2", "two", "-3", "2,,3"):
         assert "--clusters must be like" in run("number", clustered[0], f"--clusters={wrong}", code=1).stderr
     assert "the largest" in run("number", clustered[0], "-k", "2,13", code=1).stderr
