@@ -54,7 +54,7 @@ motion: $(STAMP)
 # The documentation, into build/docs; a warning is an error.
 docs: $(STAMP)
 	$(BIN)/python docs/list_messages.py
-	$(BIN)/typer vhem.cli.main utils docs --name vhem --output docs/generated/options.md
+	$(BIN)/typer vhem.cli.main utils docs --name vhem --title "Options of the command" --output docs/generated/options.md
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 	@echo "build/docs/index.html"
 

@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from vhem.extras import how_to_install
+
 ROOT = Path(__file__).parents[1]
 INTERNAL = re.compile(r"^\W*$")
 
@@ -15,9 +17,11 @@ def text_of(node: ast.expr) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value)
     if isinstance(node, ast.JoinedStr):
-        return "".join(text_of(v) if isinstance(v, ast.Constant) else "…" for v in node.values)
+        return "".join(text_of(value) for value in node.values)
     if isinstance(node, ast.BinOp):
         return text_of(node.left) + text_of(node.right)
+    if isinstance(node, ast.FormattedValue) and (put := re.match(r"how_to_install\('(\w+)'", ast.unparse(node.value))):
+        return how_to_install(put[1])
     return "…"
 
 
@@ -31,7 +35,8 @@ def messages_of(path: Path) -> list[tuple[str, str]]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
             kind = ast.unparse(node.args[1]) if len(node.args) > 1 else "UserWarning"
             found.append((kind, text_of(node.args[0])))
-    return [(kind, text) for kind, text in found if not INTERNAL.match(text.replace("…", ""))]
+    once = [(kind, re.sub("…+", "…", text)) for kind, text in found]  # two values side by side
+    return [(kind, text) for kind, text in once if not INTERNAL.match(text.replace("…", ""))]
 
 
 def page() -> str:

@@ -359,7 +359,7 @@ def test_misuse_is_told_in_one_line_with_a_cure(words, message, debug):
 
 
 def test_help():
-    for command in ("fit", "cluster", "tree", "mixture", "score", "convert", "info"):
+    for command in ("fit", "cluster", "number", "tree", "mixture", "score", "convert", "info"):
         text = run(command, "--help").stdout
         assert f"vhem {command}" in text
         assert "For example" in text
@@ -508,3 +508,58 @@ def test_more_clusters_than_items_are_refused(study, tmp_path):
 def test_shares_of_time_are_those_of_short_trials():
     once = vhem.HMM([1.0, 0.0], [[0.0, 1.0], [0.0, 1.0]], [[0.0], [1.0]], [[1.0], [1.0]])
     assert [state["share_of_time"] for state in of_hmm(once, 4)] == [0.25, 0.75]
+
+
+def test_numbers_of_clusters(study, clustered):
+    words = ("number", clustered[0], "--clusters", "2-4", "--tau", 8, "--restarts", 2, "--seed", 1)
+    shown = run(*words).stdout
+    found = json.loads(run(*words, "--json", "--jobs", 1).stdout)
+    hmms = RunFolder(clustered[0]).hmms
+    truth = vhem.choose_n_clusters(
+        hmms, [2, 3, 4], vhem.VHEM(tau=8, n_init=2), samples_per_input=len(study[1].sequences) / 12, random_state=1
+    )
+    assert found["n_clusters"] == [2, 3, 4]
+    for name in ("held_out", "held_out_spread", "bic", "stability"):
+        assert found[name] == pytest.approx(getattr(truth, name), rel=1e-9)
+    assert found["best"] == truth.best
+    lines = {line.split()[0]: line for line in shown.splitlines() if line[:1] == " "}
+    assert f"{truth.stability[truth.best['stability'] - 2]:.3f}*" in lines[str(truth.best["stability"])]
+    assert lines["2"].count("*") + lines["3"].count("*") + lines["4"].count("*") == 3
+    assert f"\n{truth.best['bic']} by BIC: is a further cluster" in shown
+    assert not (clustered[0] / "partial").exists()
+
+
+def test_numbers_of_clusters_of_a_table_and_of_models(study, clustered):
+    settings = ("-k", "3,2", "--restarts", 1, "--json")
+    of_run = json.loads(run("number", clustered[0], *settings).stdout)
+    of_table = json.loads(run("number", study[0], "--values", "x,y", *settings).stdout)
+    assert of_table["input"].pop("groups") == of_run["input"].pop("hmms") == 12
+    assert {**of_table, "input": 0} == {**of_run, "input": 0}
+    assert of_table["sequences_per_hmm"] == len(study[1].sequences) / 12
+    assert json.loads(run("number", clustered[0] / "hmms.vhem", *settings).stdout)["sequences_per_hmm"] == 10
+    for wrong in ("6-2", "two", "-3", "2,,3"):
+        assert "--clusters must be like" in run("number", clustered[0], f"--clusters={wrong}", code=1).stderr
+    assert "the largest" in run("number", clustered[0], "-k", "2,13", code=1).stderr
+
+
+def test_a_person_among_the_ids_is_no_group_unless_it_is_said(study, tmp_path):
+    words = ("cluster", study[0], "--id", "viewer,trial", "-k", 2, "--restarts", 1, "--starts", 1)
+    said = "every sequence has an HMM of its own; for one HMM per viewer, give --group viewer."
+    assert f"note: {said}\n" in run(*words, "-o", tmp_path / "alone").stderr
+    assert said in RunFolder(tmp_path / "alone").summary["notes"]
+    assert said not in run(*words, "--group", "viewer", "-o", tmp_path / "grouped").stderr
+    assert said not in run(*words, "--per", "sequence", "-o", tmp_path / "wanted").stderr
+    assert "group: none; for one HMM per viewer" in run("info", study[0], "--id", "viewer,trial").stdout
+    assert "group: none" not in run("info", study[0], "--id", "trial").stdout
+
+
+def test_notes_of_fits_that_had_not_settled_name_the_cure(study, tmp_path):
+    done = run("cluster", study[0], "-k", 3, "--max-iter", 2, "-o", tmp_path / "out")
+    assert "HMMs had not settled after 2 iterations; raise --max-iter." in done.stderr
+    assert "VHEM stopped after 2 iterations before the bound had settled; raise --max-iter." in done.stderr
+    assert RunFolder(tmp_path / "out").summary["iterations"] == 2
+    done = run("mixture", study[0], "-k", 3, "--max-iter", 2, "-o", tmp_path / "mixture")
+    assert "stopped after 2 iterations before the likelihood had settled; raise --max-iter." in done.stderr
+    done = run("tree", tmp_path / "out", "--levels", "4,2", "--trees", 1, "--max-iter", 1, "-o", tmp_path / "tree")
+    assert "after 1 iterations before the bound had settled; raise --max-iter." in done.stderr
+    assert "raise --max-iter" not in run("cluster", study[0], "-k", 3, "-o", tmp_path / "long").stderr

@@ -133,4 +133,4 @@ def test_reports_need_no_matplotlib_and_plots_name_the_extra(folders, tmp_path):
     assert (tmp_path / "r.html").exists()
     done = subprocess.run([*command, "plot", str(folders / "cluster")], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == "vhem: pictures need matplotlib: pip install 'vhem[plot]'\n"
+    assert done.stderr == 'vhem: pictures need matplotlib: in the folder of vhem, pip install ".[plot]".\n'

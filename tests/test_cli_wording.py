@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
         ("no sequence has the 4 frames that n_states=3 needs", "no sequence has the 4 frames that --states 3 needs"),
         ("Mend it, or leave such parts out by on_error='skip'.", "Mend it, or leave such parts out by --skip-broken."),
         ("stopped after max_iter=9 iterations before it had settled to tol=1e-05; raise max_iter or tol.",
-         "stopped after 9 iterations before it had settled."),
+         "stopped after 9 iterations before it had settled; raise --max-iter."),
         ("2 states had died; n_states may be too large (1 of 3 HMMs).",
          "2 states had died; --states may be too large (1 of 3 HMMs)."),
         ("has '1,5'; if that is a decimal comma, say decimal=','",

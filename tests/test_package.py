@@ -1,10 +1,12 @@
 """The package as installed: the engine that was built, the fallback without a compiler, and what runs here."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
@@ -129,3 +131,13 @@ def test_the_demo_finds_the_strategies_and_ends_with_a_report(capsys, tmp_path):
     assert "adjusted Rand index 1.00" in out
     assert out.endswith(f"{tmp_path / 'demo.html'}\n")
     assert "How 40 viewers look at faces" in (tmp_path / "demo.html").read_text(encoding="utf-8")
+
+
+def test_messages_and_pages_tell_how_to_install_what_there_is():
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    named = re.findall(r"how_to_install\('(\w+)'\)|pip install \"\.\[(\w+)\]\"", text)
+    assert len(named) >= 12
+    assert {first or second for first, second in named} <= set(known)
+    assert not re.findall(r"pip install ['\"]?vhem\b", text), "vhem is in no registry"

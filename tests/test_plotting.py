@@ -279,7 +279,7 @@ def test_without_matplotlib_the_extra_is_named():
         "except ModuleNotFoundError as missing: print(missing)"
     )
     out = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert out == "pictures need matplotlib: pip install 'vhem[plot]'\n"
+    assert out == 'pictures need matplotlib: in the folder of vhem, pip install ".[plot]".\n'
 
 
 def test_axes_that_share_their_ranges():

@@ -372,6 +372,22 @@ def test_pages_fit_their_width_and_can_be_photographed(browser, flat, deep, tmp_
         assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 200, "something is drawn"
 
 
+CUT = """return [...document.querySelectorAll(".scroll caption")].filter((caption) => {
+  const words = document.createRange();
+  words.selectNodeContents(caption);
+  return words.getBoundingClientRect().right > caption.closest(".scroll").getBoundingClientRect().right + 1;
+}).map((caption) => caption.textContent)"""
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_captions_of_tables_that_scroll_are_seen_whole(browser, flat, width):
+    open_page(browser, flat[0], width)
+    shown = texts(browser, ".scroll caption")
+    assert any("share of time in sequences of 8 frames" in caption for caption in shown)
+    assert len(shown) == 3
+    assert browser.execute_script(CUT) == []
+
+
 @pytest.mark.parametrize("d", [1, 6])
 def test_other_dimensions_are_drawn_too(browser, tmp_path, d):
     rng = np.random.default_rng(d)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem.extras import how_to_install
 from vhem.kernels.parameters import FloatArray
 from vhem.learning.checks import check_choice, check_integer, check_real
 
@@ -18,7 +19,7 @@ def _librosa() -> Any:
     try:
         import librosa  # noqa: PLC0415  (an optional library)
     except ImportError:
-        raise ImportError("audio needs librosa and soundfile: pip install 'vhem[audio]'.") from None
+        raise ImportError(f"audio needs librosa and soundfile: {how_to_install('audio')}.") from None
     return librosa
 
 

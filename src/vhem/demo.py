@@ -15,6 +15,9 @@ from vhem.kernels.engine import engine
 from vhem.learning.baum_welch import fit_hmms
 from vhem.learning.vhem import VHEM
 from vhem.models import HMM
+from vhem.models.stationary import time_shares
+
+_TAU = 8  # the median length of a trial
 
 
 def main(path: Path = Path("results/demo.html")) -> None:
@@ -29,7 +32,7 @@ def main(path: Path = Path("results/demo.html")) -> None:
     begin = time.perf_counter()
     hmms = fit_hmms(study.sequences, n_states=3, groups=study.sequences.groups, n_init=5, random_state=0)
     learned = time.perf_counter()
-    fit = VHEM(n_clusters=n_strategies, tau=8, random_state=0).fit(hmms)
+    fit = VHEM(n_clusters=n_strategies, tau=_TAU, random_state=0).fit(hmms)
     clustered = time.perf_counter()
     print(
         f"One HMM per viewer learned in {learned - begin:.2f} s, clustered by VHEM in {clustered - learned:.2f} s "
@@ -59,7 +62,7 @@ def describe_cluster(cluster: int, center: HMM, fit: VHEM, study: SimulatedStudy
     truth = np.bincount(study.strategies[members], minlength=len(study.strategy_names))
     mix = ", ".join(f"{n} follow '{name}'" for n, name in zip(truth, study.strategy_names, strict=True) if n)
     print(f"Cluster {cluster + 1}: {members.sum()} viewers ({mix})")
-    share = center.stationary()
+    share = time_shares(center.startprob[None], center.transmat[None], _TAU)[0]
     for state in range(center.n_states):
         x, y = center.means[state, 0]
         onward = int(np.argmax(center.transmat[state]))

@@ -13,6 +13,7 @@ from vhem.cli.partitions import executor_at
 from vhem.cli.run_folder import HMMS, RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (
+    LONGEST_TAU,
     CenterStates,
     Dask,
     DataOrModels,
@@ -23,13 +24,14 @@ from vhem.cli.shared import (
     RunOptions,
     TableOptions,
     Tau,
+    Virtual,
     expanded,
 )
 from vhem.cli.wording import CLUSTERING
 from vhem.learning.vhem import VHEM
 from vhem.sequences import Sequences
 
-_LONGEST_TAU, _TAU_OF_MODELS = 50, 10
+_TAU_OF_MODELS = 10
 
 
 @expanded
@@ -42,7 +44,7 @@ def cluster(
     learning: LearningOptions,
     run: RunOptions,
     tau: Tau = None,
-    virtual: Annotated[float, typer.Option(help="Imagined sequences per HMM: how hard assignments are.")] = 100.0,
+    virtual: Virtual = 100.0,
     restarts: Restarts = None,
     center_states: CenterStates = None,
     dask: Dask = None,
@@ -69,8 +71,9 @@ def cluster(
         session.begin(f"clustering {len(hmms)} HMMs", CLUSTERING)
         with executor_at(dask) as executor:
             fit = VHEM(
-                clusters, n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts, random_state=run.seed,
-                n_jobs=run.jobs, callback=session.clustering(100), executor=executor,
+                clusters, n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts,
+                max_iter=learning.max_iter, random_state=run.seed, n_jobs=run.jobs,
+                callback=session.clustering(learning.max_iter), executor=executor,
             ).fit(hmms)  # fmt: skip
         rows = summary.of_clusters(fit.centers_, hmms.ids, fit.labels_, length, fit.responsibilities_)
         numbers = {
@@ -101,5 +104,5 @@ def chosen_tau(given: int | None, found: Input) -> tuple[int, str]:
     if found.typical_length is None:
         return _TAU_OF_MODELS, "; how long the sequences were is not known: give --tau, about their length"
     behind = "" if isinstance(found.content, Sequences) else " behind the HMMs"
-    limit = f", at most {_LONGEST_TAU}" if found.typical_length > _LONGEST_TAU else ""
-    return min(found.typical_length, _LONGEST_TAU), f", the median length of the sequences{behind}{limit}"
+    limit = f", at most {LONGEST_TAU}" if found.typical_length > LONGEST_TAU else ""
+    return min(found.typical_length, LONGEST_TAU), f", the median length of the sequences{behind}{limit}"

@@ -8,14 +8,20 @@ from typing import Annotated
 import typer
 
 from vhem.cli.convert import long_table
+from vhem.files.atomic import atomic_write
 from vhem.files.labels import write_columns
+from vhem.sequences import Sequences
+
+_FACE = "face.png"
 
 
 def demo(
     table: Annotated[
         Path | None,
         typer.Option(
-            help="Write the study as a table (csv) here instead, to try the other commands on.", show_default=False
+            help="Write the study as a table (csv) here instead, and the face that was looked at beside it, to try "
+            "the other commands on.",
+            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -34,9 +40,16 @@ def demo(
         run()
         return
     sequences = simulated_study().sequences
+    _write_table(table, sequences)
+    face = _write_face(table.parent / _FACE)
+    typer.echo(f"{table}: {len(sequences)} trials of {len(set(sequences.groups or ()))} simulated viewers.")
+    typer.echo(f"{face}: the face they looked at, for vhem report --image and vhem plot --image.")
+
+
+def _write_table(path: Path, sequences: Sequences) -> None:
     columns = long_table(sequences, ["x", "y"])
     write_columns(
-        table,
+        path,
         {
             "viewer": columns["group"],
             "trial": [str(name).rpartition(" ")[2] for name in columns["id"]],
@@ -45,4 +58,16 @@ def demo(
             "y": [round(float(y), 2) for y in sequences.X[:, 1]],
         },
     )
-    typer.echo(f"{table}: {len(sequences)} trials of {len(set(columns['group']))} simulated viewers.")
+
+
+def _write_face(path: Path) -> Path:
+    """Write the picture; another that has its name, which nobody spoke of, is left alone."""
+    from vhem.datasets import simulated_face  # noqa: PLC0415
+    from vhem.report.images import png  # noqa: PLC0415
+
+    picture = png(simulated_face())
+    if path.exists() and path.read_bytes() != picture:
+        raise FileExistsError(f"{path} is there already and is another picture; put the table into another folder.")
+    with atomic_write(path) as file:
+        file.write(picture)
+    return path

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from vhem.cli import summary
-from vhem.cli.inputs import Input, is_model, read_model, read_sequences_only
+from vhem.cli.inputs import Input, is_model, read_model, read_sequences_only, ungrouped
 from vhem.cli.run_folder import SUMMARY_TEXT, RunFolder
 from vhem.cli.shared import TableOptions, expanded
 from vhem.files import describe
@@ -89,4 +89,6 @@ def _of_sequences(found: Input) -> str:
     lines = [summary.input_text(found), f"lengths: {numbers['shortest']} to {numbers['longest']}"]
     for role, columns in numbers["columns"].items():
         lines.append(f"{role}: {columns if isinstance(columns, str) else ', '.join(columns)}")
+    if person := ungrouped(found):
+        lines.append(f"group: none; for one HMM per {person}, give --group {person}")
     return "\n".join(lines)

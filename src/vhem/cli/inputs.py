@@ -15,7 +15,7 @@ from vhem.models import H3M, HMM
 from vhem.paths import existing_file
 from vhem.sequences import Sequences
 from vhem.sequences.reading import Options, read_with_roles
-from vhem.sequences.roles import Roles
+from vhem.sequences.roles import Roles, likely_group
 
 
 class Input(NamedTuple):
@@ -82,6 +82,13 @@ def check_columns(found: Input) -> None:
         rest = ",".join(name for name in names if name not in empty)
         cure = f"leave it out: --values {rest}" if rest else "fill it, or name other columns by --values"
         raise ValueError(f"column {', '.join(map(repr, empty))} has no value in any row; {cure}.")
+
+
+def ungrouped(found: Input) -> str | None:
+    """Return the column that would have been taken for the group, had the id been guessed and not been given."""
+    if found.roles is None or found.roles.group is not None:
+        return None
+    return likely_group(found.roles.id)
 
 
 def read_sequences_only(path: Path, options: Options) -> Input:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem.cli.inputs import Input, check_columns
+from vhem.cli.inputs import Input, check_columns, ungrouped
 from vhem.cli.session import Session, remember
 from vhem.cli.shared import LearningOptions, RunOptions
 from vhem.files import ModelFileError, describe, load
@@ -38,25 +39,33 @@ class Parts(NamedTuple):
         return self.sequences[index], [self.names[k] for k in self.owner[index]]
 
 
-def learned(found: Input, out: Path, learning: LearningOptions, run: RunOptions, session: Session) -> H3M:
-    """Return the HMMs of an input: those that it has, or else learned from its sequences."""
+def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunOptions, session: Session) -> H3M:
+    """Return the HMMs of an input: those that it has, or else learned from its sequences.
+
+    Finished parts are kept in the folder `out`; without one, nothing is.
+    """
     if isinstance(found.content, H3M):
         return found.content
     check_columns(found)
+    if learning.per == "auto" and (person := ungrouped(found)):
+        warnings.warn(
+            f"every sequence has an HMM of its own; for one HMM per {person}, give --group {person}.", stacklevel=2
+        )
     parts = _parts(found.content, learning)
     n_parts = len(parts.begins) - 1
-    folder, key = out / PARTIAL, _key(parts, learning, run)
+    folder = out / PARTIAL if out is not None and n_parts > 1 else None
+    key = _key(parts, learning, run)
     session.begin(f"learning {len(parts.names)} HMMs")
     models = []
     for part in range(n_parts):
-        done = _finished(folder / f"part-{part:05d}.vhem", key)
+        done = None if folder is None else _finished(folder / f"part-{part:05d}.vhem", key)
         if done is None:
             done = _learn(parts, part, n_parts, learning, run, session)
-            if n_parts > 1:
+            if folder is not None:
                 folder.mkdir(parents=True, exist_ok=True)
                 done.save(folder / f"part-{part:05d}.vhem", about={"key": key})
         models.append(done)
-        if n_parts > 1:
+        if folder is not None:
             remember(f"{part + 1} of {n_parts} parts are kept in {folder}; the same command goes on from there.")
     return models[0] if n_parts == 1 else H3M.pool(models)
 
@@ -99,6 +108,7 @@ def _learn(parts: Parts, part: int, n_parts: int, learning: LearningOptions, run
         groups=names,
         topology=learning.topology,
         n_init=learning.starts,
+        max_iter=learning.max_iter,
         random_state=seed,
         n_jobs=run.jobs,
         callback=session.learning(part, n_parts),

@@ -16,6 +16,7 @@ from vhem.cli.demo import demo
 from vhem.cli.fit import fit
 from vhem.cli.info import info
 from vhem.cli.mixture import mixture
+from vhem.cli.number import number
 from vhem.cli.plot import plot
 from vhem.cli.report import report
 from vhem.cli.score import score
@@ -31,8 +32,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_show_locals=False,
 )
-experiments = typer.Typer(help="Run a study of the paper and write its tables and pictures.", no_args_is_help=True)
-app.add_typer(experiments, name="experiment")
+_STUDIES = "Run a study of the paper and write its tables and pictures."
+experiments = typer.Typer(help=_STUDIES, no_args_is_help=True)
+app.add_typer(experiments, name="experiment", short_help=_STUDIES)
 
 
 def _print_versions(wanted: bool) -> None:
@@ -54,11 +56,6 @@ def main(
     del version, debug
 
 
-for command in (cluster, fit, tree, mixture, score, report, plot, convert, info, demo):
-    app.command()(command)
-
-
-@experiments.command()
 def motion(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables and pictures.")] = Path("results"),
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 10,
@@ -73,7 +70,6 @@ def motion(
     _run_experiment(lambda: run(out, seeds, all_trials, progress=typer.echo))
 
 
-@experiments.command()
 def handwriting(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
     halves: Annotated[int, typer.Option(min=1, help="Random halves to average over.")] = 10,
@@ -87,7 +83,6 @@ def handwriting(
     _run_experiment(lambda: run(out, halves, progress=typer.echo))
 
 
-@experiments.command()
 def music(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
     data: Annotated[
@@ -116,3 +111,14 @@ def _run_experiment(run: Callable[[], list[Path]]) -> None:
         typer.echo(f"vhem: {wrong}", err=True)
         raise typer.Exit(1) from None
     typer.echo("written: " + ", ".join(str(path) for path in paths))
+
+
+def _add(commands: typer.Typer, command: Callable[..., None]) -> None:
+    """Make a function a command; lists of commands show its first line whole, which click would cut."""
+    commands.command(short_help=(command.__doc__ or "").partition("\n")[0])(command)
+
+
+for command in (cluster, number, fit, tree, mixture, score, report, plot, convert, info, demo):
+    _add(app, command)
+for study in (motion, handwriting, music):
+    _add(experiments, study)

@@ -70,7 +70,8 @@ def mixture(
         session.begin(f"learning a mixture of {clusters} HMMs")
         fit = MixtureOfHMMs(
             clusters, states, learning.mix, learning.covariance, learning.topology, n_init=learning.starts,
-            time_limit=time_limit, random_state=run.seed, n_jobs=run.jobs, callback=session.clustering(100),
+            max_iter=learning.max_iter, time_limit=time_limit, random_state=run.seed, n_jobs=run.jobs,
+            callback=session.clustering(learning.max_iter),
         ).fit(found.content)  # fmt: skip
         numbers = _numbers(fit, found) | {"notes": session.gather_warnings()}
         text = f"{summary.input_text(found)}\nA mixture of {clusters} HMMs.\n\n"

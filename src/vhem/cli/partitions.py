@@ -12,14 +12,14 @@ import numpy as np
 from vhem.cli import summary
 from vhem.cli.run_folder import RunWriter
 from vhem.cli.session import Session, show
-from vhem.cli.shared import LearningOptions, RunOptions, TableOptions, listed
+from vhem.cli.shared import LONGEST_TAU, LearningOptions, RunOptions, TableOptions, listed
+from vhem.extras import how_to_install
 from vhem.scale import Part, PartitionedH3M, read_parts
 from vhem.sequences import as_sequences
 from vhem.sequences.reading import read_with_roles
 
 PARTS = "Data in parts"
 _CHECKPOINT = "parts.checkpoint"
-_LONGEST_TAU = 50
 _CONNECT = 10.0  # seconds to wait for a scheduler
 
 
@@ -41,7 +41,7 @@ def executor_at(address: str | None) -> Iterator[Any]:
     try:
         from distributed import Client  # noqa: PLC0415  (optional)
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("--dask needs Dask, which is not installed: pip install 'vhem[dask]'.") from None
+        raise ModuleNotFoundError(f"--dask needs Dask, which is not installed: {how_to_install('dask')}.") from None
     try:
         client = Client(address, timeout=_CONNECT)  # type: ignore[no-untyped-call]
     except OSError:
@@ -66,12 +66,13 @@ def mixture_of_parts(
             raise ValueError(f"--states must be one number for a mixture, got {learning.states!r}.")
         parts, names = _parts(data, table, options)
         length, out = _typical_length(parts), writer.path
-        tau = options.tau or min(length or _LONGEST_TAU, _LONGEST_TAU)
+        tau = options.tau or min(length or LONGEST_TAU, LONGEST_TAU)
         out.mkdir(parents=True, exist_ok=True)
         session.begin(f"learning a mixture of {clusters} HMMs from {len(parts)} parts")
         fit = PartitionedH3M(
-            clusters, states, learning.mix, learning.covariance, learning.topology, tau=tau, random_state=run.seed,
-            n_jobs=run.jobs, executor="threads" if executor is None else executor, callback=session.parts,
+            clusters, states, learning.mix, learning.covariance, learning.topology, tau=tau,
+            max_iter=learning.max_iter, random_state=run.seed, n_jobs=run.jobs, callback=session.parts,
+            executor="threads" if executor is None else executor,
             on_error="skip" if options.skip_broken else "raise", checkpoint=out / _CHECKPOINT,
         ).fit(parts)  # fmt: skip
         writer.begin(names, length)

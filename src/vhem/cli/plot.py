@@ -11,6 +11,7 @@ import typer
 from vhem.cli.report import Classes, Extent, Folder, ImageFile, edges
 from vhem.cli.run_clustering import read_clustering
 from vhem.cli.run_folder import PICTURES, RunFolder
+from vhem.extras import how_to_install
 from vhem.learning.tree import Tree
 from vhem.paths import existing_file
 from vhem.report.clustering import Clustering
@@ -32,7 +33,7 @@ def plot(
 ) -> None:
     """Draw what a run found: centres, clusters with their members, the tree, responsibilities.
 
-    Needs matplotlib: pip install 'vhem[plot]'.
+    Needs matplotlib: in the folder of vhem, pip install ".[plot]".
 
     For example:
 
@@ -91,7 +92,7 @@ def _pyplot() -> Any:
     try:
         import matplotlib as mpl  # noqa: PLC0415  (an optional library)
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("pictures need matplotlib: pip install 'vhem[plot]'") from None
+        raise ModuleNotFoundError(f"pictures need matplotlib: {how_to_install('plot')}.") from None
     mpl.use("Agg")
     import matplotlib.pyplot as plt  # noqa: PLC0415
 

@@ -28,12 +28,32 @@ def _option(*names: str, help: str, panel: str, **settings: Any) -> Any:
     )
 
 
+LONGEST_TAU = 50  #: unless more is asked for: long recordings repeat themselves, and a long τ hardens assignments
 _TABLE, _LEARNING, _RUN = "Reading tables", "Learning HMMs", "Running"
 
 
 def listed(names: list[str] | None) -> list[str] | None:
     """Return what was written as `--values x,y` or `--values x --values y`."""
     return None if not names else [name.strip() for part in names for name in part.split(",") if name.strip()]
+
+
+def several(option: str, text: str) -> list[int]:
+    """Return the numbers that were written as 3, 1-5 or 2,4.
+
+    Examples
+    --------
+    >>> several("--clusters", "2-4")
+    [2, 3, 4]
+    """
+    try:
+        if "-" not in text:
+            return [int(part) for part in text.split(",")]
+        low, high = (int(part) for part in text.split("-"))
+        if low <= high:
+            return list(range(low, high + 1))
+    except ValueError:
+        pass
+    raise ValueError(f"{option} must be like 3, 1-5 or 2,4, got {text!r}.")
 
 
 @dataclasses.dataclass
@@ -96,6 +116,13 @@ class LearningOptions:
         int,
         _option("--starts", help="Starts of learning; the best is kept.", panel=_LEARNING, min=1, show_default=True),
     ] = 5
+    max_iter: Annotated[
+        int,
+        _option(
+            "--max-iter", help="Iterations at most, of learning and of clustering.", panel=_LEARNING, min=1,
+            show_default=True,
+        ),
+    ] = 100  # fmt: skip
     per: Annotated[
         str,
         _option(
@@ -115,13 +142,8 @@ class LearningOptions:
 
     def n_states(self) -> int | list[int]:
         """Return the number of states, or the numbers to choose from."""
-        try:
-            if "-" in self.states:
-                low, high = (int(part) for part in self.states.split("-"))
-                return list(range(low, high + 1))
-            return [int(part) for part in self.states.split(",")] if "," in self.states else int(self.states)
-        except ValueError:
-            raise ValueError(f"--states must be like 3, 1-5 or 2,4, got {self.states!r}.") from None
+        numbers = several("--states", self.states)
+        return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
@@ -183,13 +205,15 @@ Tau = Annotated[
     typer.Option(
         "--tau",
         min=1,
-        help="Length of the imagined sequences. Else the sequences' median length, at most 50; 10 if it is unknown.",
+        help=f"Length of the imagined sequences. Else the sequences' median length, at most {LONGEST_TAU}; 10 if it is "
+        "unknown.",
         show_default=False,
     ),
 ]
 Restarts = Annotated[
     int | None, typer.Option("--restarts", min=1, help="Restarts of the clustering.", show_default=False)
 ]
+Virtual = Annotated[float, typer.Option("--virtual", help="Imagined sequences per HMM: how hard assignments are.")]
 CenterStates = Annotated[
     int | None,
     typer.Option(

@@ -62,8 +62,8 @@ def tree(
         length, why = chosen_tau(tau, found)
         session.begin(f"growing {trees} trees over {len(hmms)} HMMs", CLUSTERING)
         fit = HierarchicalVHEM(
-            sizes, n_trees=trees, n_states=center_states, tau=length, n_init=restarts, random_state=run.seed,
-            n_jobs=run.jobs, callback=session.clustering(100, trees * len(sizes)),
+            sizes, n_trees=trees, n_states=center_states, tau=length, n_init=restarts, max_iter=learning.max_iter,
+            random_state=run.seed, n_jobs=run.jobs, callback=session.clustering(learning.max_iter, trees * len(sizes)),
         ).fit(hmms)  # fmt: skip
         rows = summary.of_clusters(fit.levels_[-1], hmms.ids, fit.labels_[-1], length)
         newick = fit.tree_.to_newick()

@@ -16,6 +16,7 @@ _OPTIONS = {
     "covariance_type": "--covariance",
     "random_state": "--seed",
     "n_jobs": "--jobs",
+    "max_iter": "--max-iter",
     "rows_per_part": "--rows-per-part",
     "time_limit": "--time-limit",
 }
@@ -29,7 +30,7 @@ _PHRASES = (  # words that mean an option only here, and advice that the command
     (r"\bsay decimal=','", "give --decimal ,"),
     (r"\bGive its encoding\b", "Give its --encoding"),
     (r"max_iter=(\d+)", r"\1"),
-    (r" to tol=[-.e\d]+|; raise max_iter or tol", ""),
+    (r" to tol=[-.e\d]+|(?<=raise max_iter) or tol", ""),
     (r" \(reg_covar\)| or (raise|set) reg_covar", ""),
 )
 

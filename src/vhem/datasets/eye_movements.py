@@ -42,7 +42,7 @@ def load_eye_movements(durations: bool = False) -> EyeMovements:
     Returns
     -------
     EyeMovements
-        Trials and names. Needs the extra ``vhem[tables]``, for spreadsheets.
+        Trials and names. Needs the extra `tables`, for spreadsheets.
 
     Examples
     --------

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem.extras import how_to_install
 from vhem.files.atomic import atomic_write
 
 
@@ -81,7 +82,7 @@ def _write_parquet(path: str | Path, columns: dict[str, list[Any]]) -> None:
         import pyarrow as pa  # noqa: PLC0415  (an extra)
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("parquet needs pyarrow: pip install 'vhem[tables]'.") from None
+        raise ModuleNotFoundError(f"parquet needs pyarrow: {how_to_install('tables')}.") from None
     if len({type(name) for name in columns["id"]}) > 1 or isinstance(columns["id"][0], tuple):
         columns = {**columns, "id": list(map(str, columns["id"]))}
     with atomic_write(path) as file:

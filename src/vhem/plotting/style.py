@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vhem.extras import how_to_install
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -42,7 +44,7 @@ def axes_or_new(ax: Axes | None, width: float = 5.0, height: float = 4.0) -> Axe
     try:
         import matplotlib.pyplot as plt  # noqa: PLC0415  (an optional library)
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("pictures need matplotlib: pip install 'vhem[plot]'") from None
+        raise ModuleNotFoundError(f"pictures need matplotlib: {how_to_install('plot')}.") from None
     return plt.subplots(figsize=(width, height), constrained_layout=True)[1]
 
 

@@ -35,7 +35,7 @@ def embedded(image: str | Path | npt.ArrayLike) -> Image:
         kind, width, height = _kind_and_size(data, str(image))
     else:
         pixels = _pixels(np.asarray(image))
-        kind, data, (height, width) = "png", _png(pixels), pixels.shape[:2]
+        kind, data, (height, width) = "png", png(pixels), pixels.shape[:2]
     return Image(f"data:image/{kind};base64,{base64.b64encode(data).decode()}", width, height)
 
 
@@ -48,7 +48,8 @@ def _pixels(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     return np.asarray(np.clip(np.nan_to_num(array), 0, 255).round(), dtype=np.uint8)
 
 
-def _png(pixels: npt.NDArray[np.uint8]) -> bytes:
+def png(pixels: npt.NDArray[np.uint8]) -> bytes:
+    """Return a PNG file of gray levels, (height, width), or colours, (height, width, 3 or 4)."""
     height, width = pixels.shape[:2]
     color_type = {2: 0, 3: 2, 4: 6}[2 if pixels.ndim == 2 else pixels.shape[2]]
     rows = np.hstack([np.zeros((height, 1), dtype=np.uint8), pixels.reshape(height, -1)])  # filter 0 before each row

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem.extras import how_to_install
 from vhem.sequences import Sequences
 
 PARQUET = (".parquet", ".pq")
@@ -91,7 +92,7 @@ def _opened(path: str) -> Any:
     try:
         import pyarrow.parquet as pq  # noqa: PLC0415  (optional)
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("Parquet files need pyarrow: pip install 'vhem[tables]'.") from error
+        raise ModuleNotFoundError(f"Parquet files need pyarrow: {how_to_install('tables')}.") from error
     return pq.ParquetFile(path)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem.extras import how_to_install
+
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -65,7 +67,7 @@ def to_multiindex(ids: list[Any], arrays: Iterable[FloatArray], columns: Iterabl
     try:
         import pandas as pd  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError:
-        raise ModuleNotFoundError("this form needs pandas: pip install 'vhem[tables]'.") from None
+        raise ModuleNotFoundError(f"this form needs pandas: {how_to_install('tables')}.") from None
     parts = list(arrays)
     keys = [(name, t) for name, part in zip(ids, parts, strict=True) for t in range(len(part))]
     names = [f"x{k + 1}" for k in range(parts[0].shape[1])] if columns is None else list(columns)

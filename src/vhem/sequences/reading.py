@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vhem.extras import how_to_install
 from vhem.paths import checked_path, existing_file
 from vhem.sequences import cells as reading_cells
 from vhem.sequences.bvh import read_bvh
@@ -94,7 +95,7 @@ def read_sequences(
     Notes
     -----
     Text is read in parts: ten million rows of two values need about as much memory as the numbers themselves, a few
-    times over. Spreadsheets and parquet need the extra ``vhem[tables]``.
+    times over. Spreadsheets and parquet need the extra `tables`.
 
     Examples
     --------
@@ -324,7 +325,7 @@ def _read_parquet(path: Path, options: Options) -> Reading:
         import pyarrow.parquet as pq  # noqa: PLC0415
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "parquet files are read by pyarrow, which is not installed: pip install 'vhem[tables]'."
+            f"parquet files are read by pyarrow, which is not installed: {how_to_install('tables')}."
         ) from None
     try:
         schema = pq.read_schema(path)

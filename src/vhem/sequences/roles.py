@@ -96,6 +96,18 @@ def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str |
     )
 
 
+def likely_group(id_columns: list[str]) -> str | None:
+    """Return the one of several columns of an id that sequences belong to, by its name.
+
+    Examples
+    --------
+    >>> likely_group(["SubjectID", "TrialID"])
+    'SubjectID'
+    """
+    subjects = [name for name in id_columns if _plain(name) in _SUBJECT | _GROUP]
+    return subjects[0] if len(id_columns) > 1 and len(subjects) == 1 else None
+
+
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from vhem.extras import how_to_install
+
 _ROWS = 10_000  # at a time, where text has quotes
 _CHARACTERS = 1 << 20  # at a time, where it has none
 _DELIMITERS = "\t;,|"
@@ -191,7 +193,7 @@ def spreadsheet_blocks(path: Path, sheet: str | int) -> Iterator[Block]:
         from python_calamine import CalamineError, CalamineWorkbook, WorksheetNotFound  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError:
         raise ModuleNotFoundError(
-            "spreadsheets are read by python-calamine, which is not installed: pip install 'vhem[tables]'. "
+            f"spreadsheets are read by python-calamine, which is not installed: {how_to_install('tables')}. "
             "Or save the sheet as csv."
         ) from None
     try:

@@ -1,0 +1,124 @@
+"""vhem number: what speaks for each number of clusters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vhem.cli import summary
+from vhem.cli.cluster import chosen_tau
+from vhem.cli.inputs import Input, read_sequences_or_hmms
+from vhem.cli.learning import learned
+from vhem.cli.run_folder import RunFolder
+from vhem.cli.session import Session, show
+from vhem.cli.shared import (
+    CenterStates,
+    DataOrModels,
+    LearningOptions,
+    Restarts,
+    RunOptions,
+    TableOptions,
+    Tau,
+    Virtual,
+    expanded,
+    several,
+)
+from vhem.cli.wording import CLUSTERING
+from vhem.learning.selection import ClusterNumbers, choose_n_clusters
+from vhem.learning.vhem import VHEM
+from vhem.sequences import Sequences
+
+_FOLDS, _RESAMPLES = 5, 10
+_SEQUENCES_PER_HMM = 10.0  # where it is not known
+_MEANINGS = {
+    "held_out": "held-out likelihood: how well do clusters found from some HMMs stand for the others? Higher is "
+    "better, and within one standard error the smaller number.",
+    "bic": "BIC: is a further cluster worth its parameters? Lower is better.",
+    "stability": "stability: do other halves of the HMMs give the same clusters? 1 is always, 0 as often as by chance; "
+    "within 0.02 the larger number.",
+}
+
+
+@expanded
+def number(
+    data: DataOrModels,
+    table: TableOptions,
+    learning: LearningOptions,
+    run: RunOptions,
+    clusters: Annotated[str, typer.Option("--clusters", "-k", help="Numbers to compare: 2-6, or 2,4,8.")] = "2-6",
+    tau: Tau = None,
+    virtual: Virtual = 100.0,
+    restarts: Restarts = None,
+    center_states: CenterStates = None,
+) -> None:
+    """Compare numbers of clusters by three criteria: held-out likelihood, BIC and stability.
+
+    From sequences, one HMM is learned per sequence or group first; the folder of a run has them already. Nothing is
+    written. Each number takes 26 clusterings, so it lasts as much longer than `vhem cluster`.
+
+    For example:
+
+        vhem number out --clusters 2-6
+
+        vhem number fixations.csv --id subject,trial --group subject --clusters 2,3,4,8 --json
+    """
+    with Session(run.quiet) as session:
+        candidates = several("--clusters", clusters)
+        found = read_sequences_or_hmms(data, table.reading())
+        hmms = learned(found, None, learning, run, session)
+        length, why = chosen_tau(tau, found)
+        evidence = _sequences_per_hmm(data, found, len(hmms))
+        session.begin(f"comparing {len(set(candidates))} numbers of clusters of {len(hmms)} HMMs", CLUSTERING)
+        n_fits = sum(min(_FOLDS, len(hmms)) + 1 + 2 * _RESAMPLES * (k > 1) for k in set(candidates))
+        settings = VHEM(
+            n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts, max_iter=learning.max_iter,
+            n_jobs=run.jobs, callback=session.clustering(learning.max_iter, n_fits),
+        )  # fmt: skip
+        result = choose_n_clusters(hmms, candidates, settings, _FOLDS, _RESAMPLES, evidence, run.seed)
+        notes = session.gather_warnings()
+    text = f"{summary.input_text(found)}\nNumbers of clusters for {len(hmms)} HMMs (tau {length}{why}):\n\n"
+    text += f"{_table(result)}\n\n{_advice(result, data)}"
+    numbers = {"input": summary.of_input(found), "tau": length, "sequences_per_hmm": evidence}
+    show(text, numbers | _as_lists(result) | {"notes": notes}, run.json)
+
+
+def _sequences_per_hmm(data: Path, found: Input, n_hmms: int) -> float:
+    """Return how many sequences an HMM was learned from, on average: what BIC takes for its evidence."""
+    if isinstance(found.content, Sequences):
+        return len(found.content) / n_hmms
+    known = RunFolder(data).summary["input"].get("sequences") if data.is_dir() else None
+    return known / n_hmms if known else _SEQUENCES_PER_HMM
+
+
+def _table(result: ClusterNumbers) -> str:
+    """Return the criteria of each number in a line; a star marks the best."""
+    best = result.best
+    lines = [f"{'clusters':>8} {'held-out':>12} {'± s.e.':>8} {'BIC':>14} {'stability':>10}"]
+    for k, held_out, spread, bic, stability in zip(*result, strict=True):
+        star = {name: "*" if best[name] == k else " " for name in best}
+        lines.append(
+            f"{k:8d} {held_out:11.3f}{star['held_out']} {spread:8.3f} {bic:13.1f}{star['bic']} "
+            f"{stability:9.3f}{star['stability']}"
+        )
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def _advice(result: ClusterNumbers, data: Path) -> str:
+    """Return what each criterion prefers and means, and what to do next."""
+    best = result.best
+    lines = [f"{best[name]} by {meaning}" for name, meaning in _MEANINGS.items()]
+    if len(set(best.values())) == 1:
+        k = best["stability"]
+        lines.append(f"\nAll three prefer {k}: vhem cluster {data} --clusters {k} -o clusters-{k}")
+    else:
+        lines.append(
+            "\nThey differ. Stability tells best whether clusters are there; the others may prefer ever finer "
+            f"distinctions. Tell so with the result, or look at several numbers at once: vhem tree {data} -o tree"
+        )
+    return "\n".join(lines)
+
+
+def _as_lists(result: ClusterNumbers) -> dict[str, Any]:
+    return {name: column.tolist() for name, column in result._asdict().items()} | {"best": result.best}
