@@ -67,8 +67,8 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"vhem {release}"
 html_show_sourcelink = False
 # Pages without siblings, and those with wide tables, have the whole width.
-_WIDE = ("start", "idea", "choices", "formulas", "performance", "alternatives", "coming_from", "debugging", "comparison")
-html_sidebars = {page: [] for page in (*_WIDE, "studies/*")}
+WIDE = "start idea choices formulas performance alternatives coming_from debugging comparison studies/*".split()
+html_sidebars = {page: [] for page in WIDE}
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
