@@ -67,7 +67,18 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"vhem {release}"
 html_show_sourcelink = False
 # Pages without siblings, and those with wide tables, have the whole width.
-WIDE = "start idea choices formulas performance alternatives coming_from debugging comparison studies/*".split()
+WIDE = [
+    "start",
+    "idea",
+    "choices",
+    "formulas",
+    "performance",
+    "alternatives",
+    "coming_from",
+    "debugging",
+    "comparison",
+    "studies/*",
+]
 html_sidebars = {page: [] for page in WIDE}
 html_theme_options = {
     "navbar_end": ["theme-switcher"],
