@@ -77,7 +77,7 @@ def test_bad_audio(tmp_path):
 
 def test_without_librosa_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "librosa", None)
-    with pytest.raises(ImportError, match=r"vhem\[audio\]"):
+    with pytest.raises(ImportError, match=r"\.\[audio\]"):
         mfcc(tone(440))
 
 

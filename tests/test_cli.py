@@ -20,11 +20,13 @@ from typer.testing import CliRunner
 
 import vhem
 from vhem.cli import app
+from vhem.cli.number import advice
 from vhem.cli.run_folder import RunFolder
 from vhem.cli.summary import of_hmm
 from vhem.datasets import simulated_study
 from vhem.files import describe
 from vhem.files.labels import write_columns
+from vhem.learning.selection import ClusterNumbers
 
 VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
 
@@ -197,10 +199,13 @@ def test_a_finished_run_is_replaced_only_on_demand(study, tmp_path):
     for name in ("centers.png", "cluster1.svg", "mine.png"):
         (out / "pictures" / name).write_bytes(b"")
     said = run(*words, "-k", 2, "--jobs", 1).stderr  # the same again; threads change nothing
+    assert "removed" not in said
+    assert (out / "report.html").exists()
+    assert len(list((out / "pictures").iterdir())) == 3
+    said = run(*words, "-k", 3, "--overwrite").stderr
     assert "note: removed what showed an older run: report.html" in said
-    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}.keys() == before.keys()
+    assert {path.name for path in out.iterdir() if path.is_file()} == before.keys()
     assert [path.name for path in (out / "pictures").iterdir()] == ["mine.png"]
-    run(*words, "-k", 3, "--overwrite")
     assert len(RunFolder(out).centers) == 3
     assert "overwrite" not in RunFolder(out).options
     (tmp_path / "file").write_text("")
@@ -527,6 +532,21 @@ def test_numbers_of_clusters(study, clustered):
     assert lines["2"].count("*") + lines["3"].count("*") + lines["4"].count("*") == 3
     assert f"\n{truth.best['bic']} by BIC: is a further cluster" in shown
     assert not (clustered[0] / "partial").exists()
+    alone = run("number", clustered[0], "-k", 3, "--tau", 8, "--restarts", 2, "--seed", 1).stdout
+    assert (
+        lines["3"].replace("*", " ").split() == alone.split("stability\n")[1].splitlines()[0].replace("*", " ").split()
+    )
+    assert "There was nothing to compare with: give several numbers." in alone
+
+
+def test_how_many_restarts_agree_is_told(clustered, tmp_path):
+    words = ("cluster", clustered[0], "-k", 3, "--seed", 0)
+    shown = run(*words, "--restarts", 6, "-o", tmp_path / "six").stdout
+    kept = RunFolder(tmp_path / "six").summary["restarts"]
+    assert kept["all"] == 6
+    assert f"The best clusters came out of {kept['best']} of 6 restarts" in shown
+    one = run(*words, "--restarts", 1, "-o", tmp_path / "one").stdout
+    assert "The best clusters came out of 1 of 1 restarts." in one
 
 
 def test_numbers_of_clusters_of_a_table_and_of_models(study, clustered):
@@ -537,11 +557,22 @@ def test_numbers_of_clusters_of_a_table_and_of_models(study, clustered):
     assert {**of_table, "input": 0} == {**of_run, "input": 0}
     assert of_table["sequences_per_hmm"] == len(study[1].sequences) / 12
     assert json.loads(run("number", clustered[0] / "hmms.vhem", *settings).stdout)["sequences_per_hmm"] == 10
-    agreed = run("number", clustered[0], "-k", "3", "--restarts", 1).stdout
-    assert f"All three prefer 3: vhem cluster {clustered[0]} --clusters 3" in agreed
     for wrong in ("6-2", "two", "-3", "2,,3"):
         assert "--clusters must be like" in run("number", clustered[0], f"--clusters={wrong}", code=1).stderr
     assert "the largest" in run("number", clustered[0], "-k", "2,13", code=1).stderr
+
+
+@pytest.mark.parametrize(
+    ("stability", "said"),
+    [
+        ([0.8, 1.0], "All three prefer 3: vhem cluster run --clusters 3 -o clusters-3"),
+        ([1.0, 0.8], "They differ."),
+        ([0.3, 0.5], "No number is stable (the best has 0.50)"),
+    ],
+)
+def test_what_three_criteria_advise(stability, said):
+    columns = ([2, 3], [-5.0, -4.0], [0.1, 0.1], [90.0, 80.0], stability)
+    assert said in advice(ClusterNumbers(*map(np.array, columns)), Path("run"))
 
 
 def test_a_person_among_the_ids_is_no_group_unless_it_is_said(study, tmp_path):

@@ -82,10 +82,12 @@ def cluster(
             "lower_bound": fit.lower_bound_,
             "iterations": fit.n_iter_,
             "converged": bool(fit.converged_),
+            "restarts": dict(zip(("best", "all"), summary.restarts_found_best(fit), strict=True)),
             "clusters": rows,
             "notes": session.gather_warnings(),
         }
-        text = f"{summary.input_text(found)}\n{len(hmms)} HMMs in {clusters} clusters (tau {length}{why}).\n\n"
+        text = f"{summary.input_text(found)}\n{len(hmms)} HMMs in {clusters} clusters (tau {length}{why}).\n"
+        text += f"{summary.restarts_text(fit)}\n\n"
         text += summary.clusters_text(rows, found.feature_names, "HMMs")
         writer.begin(found.feature_names, found.typical_length)
         writer.model(HMMS, hmms)

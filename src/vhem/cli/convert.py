@@ -48,9 +48,10 @@ def convert(
         write_columns(target, long_table(content, found.feature_names))
         record(ctx, target.with_suffix(".run.toml"))
     else:
+        what = "sequences" if isinstance(content, Sequences) else "models"
         raise ValueError(
-            f"a {type(content).__name__} cannot be written as {suffix or target.name!r}: models become .vhem, .npz or "
-            ".json, sequences .vhem, .csv, .tsv or .parquet."
+            f"{what} cannot be written as {suffix or target.name!r}: models become .vhem, .npz or .json, sequences "
+            ".vhem, .csv, .tsv or .parquet."
         )
     typer.echo(f"{target}: {content!r}")
 

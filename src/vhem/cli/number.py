@@ -31,6 +31,7 @@ from vhem.learning.vhem import VHEM
 from vhem.sequences import Sequences
 
 _FOLDS, _RESAMPLES = 5, 10
+_STABLE = 0.7  # below it, halves of the HMMs agree too little to speak of clusters
 _SEQUENCES_PER_HMM = 10.0  # where it is not known
 _MEANINGS = {
     "held_out": "held-out likelihood: do clusters of some HMMs stand for the others? Higher is better; "
@@ -78,7 +79,7 @@ def number(
         result = choose_n_clusters(hmms, candidates, settings, _FOLDS, _RESAMPLES, evidence, run.seed)
         notes = session.gather_warnings()
     text = f"{summary.input_text(found)}\nNumbers of clusters for {len(hmms)} HMMs (tau {length}{why}):\n\n"
-    text += f"{_table(result)}\n\n{_advice(result, data)}"
+    text += f"{_table(result)}\n\n{advice(result, data)}"
     numbers = {"input": summary.of_input(found), "tau": length, "sequences_per_hmm": evidence}
     show(text, numbers | _as_lists(result) | {"notes": notes}, run.json)
 
@@ -104,11 +105,18 @@ def _table(result: ClusterNumbers) -> str:
     return "\n".join(line.rstrip() for line in lines)
 
 
-def _advice(result: ClusterNumbers, data: Path) -> str:
+def advice(result: ClusterNumbers, data: Path) -> str:
     """Return what each criterion prefers and means, and what to do next."""
     best = result.best
     lines = [f"{best[name]} by {meaning}" for name, meaning in _MEANINGS.items()]
-    if len(set(best.values())) == 1:
+    if len(result.n_clusters) == 1:
+        lines.append("\nThere was nothing to compare with: give several numbers.")
+    elif result.stability.max() < _STABLE:
+        lines.append(
+            f"\nNo number is stable (the best has {result.stability.max():.2f}): there may be no clusters, or too few "
+            "HMMs or --restarts to find them."
+        )
+    elif len(set(best.values())) == 1:
         k = best["stability"]
         lines.append(f"\nAll three prefer {k}: vhem cluster {data} --clusters {k} -o clusters-{k}")
     else:

@@ -94,7 +94,7 @@ class RunFolder:
         if not (self.path / RUN).is_file():
             raise FileNotFoundError(
                 f"{self.path} is no folder of a finished run: it has no {RUN}. Make one by "
-                f"`vhem cluster DATA --clusters K -o {self.path}`."
+                f"`vhem cluster DATA --clusters K -o {'out' if self.path.is_file() else self.path}`."
             )
         run = tomllib.loads((self.path / RUN).read_text(encoding="utf-8"))
         self.command: str = run["command"]
@@ -236,14 +236,17 @@ class RunWriter:
         return sizes
 
     def finish(self, text: str, numbers: dict[str, Any]) -> None:
-        """Write the summaries and run.toml, and remove what an older run left."""
+        """Write the summaries and run.toml, and remove what an older run left; pictures of the same result stay."""
+        older = self.path / SUMMARY_JSON
+        same = older.exists() and older.read_text(encoding="utf-8") == json.dumps(numbers, indent=1, ensure_ascii=False)
         with atomic_write(self.path / SUMMARY_TEXT, "w") as file:
             file.write(text + "\n")
         with atomic_write(self.path / SUMMARY_JSON, "w") as file:
             json.dump(numbers, file, indent=1, ensure_ascii=False)
         for name in {HMMS, CENTERS, TREE, LABELS, RESTARTS} - self._written:
             (self.path / name).unlink(missing_ok=True)
-        self._remove_pictures()
+        if not same:
+            self._remove_pictures()
         with atomic_write(self.path / RUN) as file:
             tomli_w.dump(self._run, file)
         self._written |= {SUMMARY_TEXT, SUMMARY_JSON, RUN}

@@ -45,6 +45,19 @@ def input_text(found: Input) -> str:
     return f"Read {what}{missing}; values: {', '.join(names[:8])}{' …' if len(names) > 8 else ''}."
 
 
+def restarts_found_best(fit: Any) -> tuple[int, int]:
+    """Return how many restarts ended with the best bound, but for rounding, and how many there were."""
+    bounds = np.array([restart.lower_bounds[-1] for restart in fit.restarts_])
+    return int((bounds >= bounds.max() - 1e-5 * abs(bounds.max())).sum()), len(bounds)
+
+
+def restarts_text(fit: Any) -> str:
+    """Return in a sentence whether the clusters came out again from other starts."""
+    found, n = restarts_found_best(fit)
+    advice = "; others may be better: raise --restarts" if found == 1 < n else ""
+    return f"The best clusters came out of {found} of {n} restarts{advice}."
+
+
 def of_hmm(hmm: HMM, length: int) -> list[dict[str, Any]]:
     """Return the states of an HMM: where they are, their share of time in sequences of a length, what follows."""
     share = time_shares(hmm.startprob[None], hmm.transmat[None], length)[0]

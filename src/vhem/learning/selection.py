@@ -105,9 +105,9 @@ def choose_n_clusters(
     model = VHEM() if estimator is None else clone(estimator)
     folds = np.array_split(rng.permutation(len(h3m)), n_folds)
     halves = [np.array_split(rng.permutation(len(h3m)), 2) for _ in range(n_resamples)]
-    rows = []
+    rows, seed = [], int(rng.integers(2**63))
     for k in numbers:
-        model.set_params(random_state=rng)
+        model.set_params(random_state=np.random.default_rng([seed, k]))  # whatever else is compared
         held_out = [_held_out(model, k, h3m, fold) for fold in folds]
         stability = np.mean([_agreement(model, k, h3m, *pair) for pair in halves]) if k > 1 else 0.0
         bic = _bic(_fitted(model, k, h3m), h3m, samples)

@@ -258,7 +258,8 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         """Return the numbers of the songs that a tag, given by its name, suits best: best first, all or `n_songs`."""
         check_is_fitted(self)
         if tag not in self.tag_names_:
-            raise ValueError(f"there is no tag {tag!r}; there are {', '.join(map(repr, self.tag_names_[:10]))} …")
+            more = " and others" if len(self.tag_names_) > 10 else ""
+            raise ValueError(f"there is no tag {tag!r}; there are {', '.join(map(repr, self.tag_names_[:10]))}{more}.")
         column = self.predict_proba(X)[:, self.tag_names_.index(tag)]
         return np.asarray(np.argsort(-column, kind="stable")[:n_songs], dtype=np.int64)
 
