@@ -7,7 +7,7 @@ import pytest
 from helpers import available_engines, enumerate_paths, left_right, random_h3m, random_hmm, use_engine
 from scipy.special import logsumexp
 
-from vhem import H3M, Sequences
+from vhem import H3M, HMM, Sequences
 from vhem.kernels import engine as engine_module
 from vhem.kernels import kmeans as kmeans_module
 from vhem.kernels import reference_baum_welch as reference
@@ -96,6 +96,25 @@ def test_left_right_models_far_from_the_data_do_not_underflow():
     found = expectations(h3m.parameters, s.X, s.offsets, pairs, weights)
     check_close(found, reference.expectations(h3m.parameters, s.X, s.offsets, *pairs, weights, h3m.means))
     np.testing.assert_allclose(found.occupancy.sum(axis=(1, 2)), len(s.X), rtol=1e-9)
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("smallest", [1e-30, 1e-99, 1e-101])
+@pytest.mark.parametrize("T", [1, 2, 7, 8])
+def test_frames_that_force_almost_impossible_transitions(smallest, T):
+    """Compiled recursions are not scaled at every frame: whatever is lost meanwhile must not matter."""
+    S, n = 3, 9
+    trans = np.full((S, S), smallest) + (1 - S * smallest) * np.eye(S)
+    means = 30.0 * np.arange(S)[:, None]
+    h3m = H3M([HMM(np.full(S, 1 / S), trans, means, np.ones((S, 1)))])
+    rng = np.random.default_rng(T)
+    for lengths in (np.full(n, T), rng.integers(1, T + 1, n)):  # all equal, and not
+        s = Sequences([means[rng.integers(S, size=k)] + rng.normal(size=(k, 1)) for k in lengths])
+        pairs = Pairs.crossed(s.lengths, 1)
+        found = expectations(h3m.parameters, s.X, s.offsets, pairs, np.ones(n))
+        truth = reference.expectations(h3m.parameters, s.X, s.offsets, *pairs, np.ones(n), h3m.means)
+        np.testing.assert_allclose(found.log_likelihoods, truth.log_likelihoods, rtol=1e-12)
+        check_close(found, truth)
 
 
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])

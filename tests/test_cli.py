@@ -338,6 +338,10 @@ def test_a_reader_that_has_seen_enough(study, clustered):
         (["cluster", "x.csv"], "vhem cluster: missing option '--clusters'"),
         (["cluster", "x.csv", "--cluster", "3"], "vhem cluster: no such option: --cluster; did you mean --clusters?"),
         (["cluster", "x.csv", "-k", "three", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
+        (
+            ["cluster", "x.csv", "-k", "3", "--tau", "2.5", "-o", "o"],
+            "value for '--tau': this is no integer. See `vhem",
+        ),
         (["cluster", "x.csv", "-k", "0", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
         (["cluster", "x.csv", "-k"], "vhem cluster: option '-k' requires an argument"),
         (["fit", "x.csv", "y.csv", "-o", "o"], "vhem fit: got unexpected extra argument"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import re
 import sys
 from typing import Any, NoReturn
 
@@ -69,9 +68,8 @@ def _misused(fault: Any, ctx: Any) -> NoReturn:
     path = fault.ctx.command_path if fault.ctx else f"{ctx.command_path} {ctx.invoked_subcommand}"
     known = [name for parameter in fault.ctx.command.params for name in parameter.opts] if fault.ctx else []
     alike = difflib.get_close_matches(getattr(fault, "option_name", ""), known, n=1)
-    said = fault.message if alike else fault.format_message()
-    said = re.sub(r"Input should be a valid (\w+)(, unable.*)?$", r"this is no \1", said)
-    text = " ".join(said.split()).rstrip(".") + (f"; did you mean {alike[0]}?" if alike else "")
+    said = in_options(" ".join((fault.message if alike else fault.format_message()).split()), session.doing)
+    text = said.rstrip(".") + (f"; did you mean {alike[0]}?" if alike else "")
     end = "" if text.endswith("?") else "."
     typer.echo(f"{path}: {text[:1].lower()}{text[1:]}{end} See `{path} --help`.", err=True)
     raise typer.Exit(MISUSED) from None

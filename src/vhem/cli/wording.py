@@ -26,6 +26,7 @@ _PHRASES = (  # words that mean an option only here, and advice that the command
     (r"\b([Gg]ive|in|as) id\b", r"\1 --id"),
     (r"\b([Gg]ive|and) values\b", r"\1 --values"),
     (r"^(topology|decimal|tau|levels|values)(:| must| names)", r"--\1\2"),
+    (r"Input should be a valid (\w+)(, unable to parse.*)?$", r"this is no \1"),
     (r"^candidates: the largest is", "the largest of --clusters is"),
     (r"choose another time\b", "choose another column by --time"),
     (r"\bsay decimal=','", "give --decimal ,"),
