@@ -340,7 +340,7 @@ def test_a_reader_that_has_seen_enough(study, clustered):
         (["cluster", "x.csv", "-k", "three", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
         (
             ["cluster", "x.csv", "-k", "3", "--tau", "2.5", "-o", "o"],
-            "value for '--tau': this is no integer. See `vhem",
+            "vhem cluster: invalid value for '--tau': this is no integer.",
         ),
         (["cluster", "x.csv", "-k", "0", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
         (["cluster", "x.csv", "-k"], "vhem cluster: option '-k' requires an argument"),
