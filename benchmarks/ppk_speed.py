@@ -9,7 +9,7 @@ import numpy as np
 
 from vhem import H3M
 from vhem.kernels.engine import engine
-from vhem.kernels.ppk import log_ppk
+from vhem.kernels.overlap import log_ppk
 
 S, D, T = 5, 10, 10
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from vhem.kernels.engine import engine
 from vhem.kernels.parameters import Parameters
-from vhem.kernels.vhem import BaseModels, Shortcuts, e_step, expected_visits, m_step
+from vhem.kernels.reduction import BaseModels, Shortcuts, e_step, expected_visits, m_step
 
 WIDTHS = (10, 9, 7, 9, 9, 7, 7, 9)
 DENSE, SHIPPED = Shortcuts.of(False), Shortcuts.of(True)

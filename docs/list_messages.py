@@ -6,7 +6,7 @@ import ast
 import re
 from pathlib import Path
 
-from vhem.extras import how_to_install
+from vhem._support.optional import how_to_install
 
 ROOT = Path(__file__).parents[1]
 INTERNAL = re.compile(r"^\W*$")

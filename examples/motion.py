@@ -12,8 +12,8 @@ from pathlib import Path
 
 import vhem
 from vhem.datasets import load_cmu_motion
-from vhem.experiments.motion import Settings, prepare
 from vhem.plotting import plot_hierarchy, plot_hmm, plot_sequence
+from vhem.studies.motion import Settings, prepare
 
 data = load_cmu_motion()
 with warnings.catch_warnings(record=True) as raised:  # the report will show what was warned of

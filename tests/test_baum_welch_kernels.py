@@ -10,9 +10,9 @@ from scipy.special import logsumexp
 from vhem import H3M, HMM, Sequences
 from vhem.kernels import engine as engine_module
 from vhem.kernels import kmeans as kmeans_module
-from vhem.kernels import reference_baum_welch as reference
-from vhem.kernels.baum_welch import Pairs, Prior, expectations, log_likelihoods, log_prior, m_step
+from vhem.kernels.counting import Pairs, Prior, expectations, log_likelihoods, log_prior, m_step
 from vhem.kernels.moments import group_moments
+from vhem.kernels.reference import counting as reference
 
 ENGINES = available_engines()
 

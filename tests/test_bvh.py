@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vhem.sequences.bvh import read_bvh
+from vhem.sequences.readers.bvh import read_bvh
 
 FILE = """HIERARCHY
 ROOT Hips

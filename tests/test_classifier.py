@@ -11,7 +11,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import vhem
 from vhem import VHEM, H3MClassifier, Sequences
-from vhem.learning.aligned_start import aligned_start
+from vhem.em.aligned_start import aligned_start
 from vhem.supervised.classifier import class_log_likelihoods
 
 

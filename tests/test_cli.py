@@ -21,13 +21,13 @@ from typer.testing import CliRunner
 
 import vhem
 from vhem.cli import app
+from vhem.cli.in_words import of_hmm
 from vhem.cli.number import advice
 from vhem.cli.run_folder import RunFolder
-from vhem.cli.summary import of_hmm
 from vhem.datasets import simulated_study
+from vhem.estimators.selection import ClusterNumbers
 from vhem.files import describe
 from vhem.files.labels import write_columns
-from vhem.learning.selection import ClusterNumbers
 
 VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
 

@@ -56,9 +56,18 @@ def test_every_message_that_names_a_parameter_is_translated():
     for name in ("fit_hmms", "VHEM", "HierarchicalVHEM", "MixtureOfHMMs", "read_parts"):
         python_only |= {p for p in inspect.signature(getattr(vhem, name)).parameters if "_" in p}
     python_only -= {"sample_weight"}  # which the command never gives
-    files = ("baum_welch", "batch", "batch_em", "em_h3m", "iteration", "hierarchy", "tree", "wording")
-    paths = [ROOT / f"src/vhem/learning/{name}.py" for name in files]
-    paths += [*(ROOT / "src/vhem/sequences").glob("*.py"), ROOT / "src/vhem/scale/parts.py"]
+    files = (
+        "estimators/fit_hmms",
+        "em/grouped",
+        "em/many_hmms",
+        "estimators/mixture",
+        "em/loop",
+        "estimators/hierarchy",
+        "estimators/cluster_tree",
+        "_support/phrases",
+    )
+    paths = [ROOT / f"src/vhem/{name}.py" for name in files]
+    paths += [*(ROOT / "src/vhem/sequences").rglob("*.py"), ROOT / "src/vhem/scale/parts.py"]
     messages = [text.replace("…", "7") for path in paths for _, text in messages_of(path)]
     named = [text for text in messages if re.search(rf"\b({'|'.join(python_only)})\b", text)]
     assert len(named) >= 8, "the list of messages is empty, or names have changed"

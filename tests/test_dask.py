@@ -14,8 +14,8 @@ from helpers import random_h3m
 from sklearn.base import clone
 
 from vhem import VHEM, PartError, PartitionedH3M, split_sequences
+from vhem.em import sharding as shards
 from vhem.executors import ClusterLostError, DaskExecutor
-from vhem.learning import shards
 
 distributed = pytest.importorskip("distributed")
 

@@ -10,7 +10,7 @@ from sklearn.metrics import adjusted_rand_score
 from test_lds_kernels import joint, random_systems
 
 from vhem import DynamicTextureMixture, HEMDynamicTextures, LinearDynamicalSystem, MixtureOfLDS
-from vhem.learning.dtm import pca_system
+from vhem.estimators.dtm import pca_system
 
 
 def rotation(angle, radius=0.97):

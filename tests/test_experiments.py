@@ -14,9 +14,9 @@ from vhem.datasets import (
     load_cmu_motion,
     load_gtzan_features,
 )
-from vhem.experiments import handwriting, motion, music
-from vhem.experiments.results import remembered
 from vhem.sequences import Sequences
+from vhem.studies import handwriting, motion, music
+from vhem.studies.results import remembered
 
 
 def test_motion_study_in_small(tmp_path):

@@ -16,9 +16,9 @@ from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
 
 from vhem import H3M, HMM, Sequences, fit_hmms
-from vhem.kernels import baum_welch as kernels
-from vhem.learning import batch_em
-from vhem.learning.iteration import BoundError
+from vhem.em import many_hmms as batch_em
+from vhem.em.loop import BoundError
+from vhem.kernels import counting as kernels
 
 PLAIN = {"reg_covar": 0.0, "startprob_prior": 0.0, "transmat_prior": 0.0, "covars_prior": 0.0}
 QUIET = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::sklearn.exceptions.ConvergenceWarning")

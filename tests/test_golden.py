@@ -9,7 +9,7 @@ import pytest
 from helpers import available_engines, use_engine
 
 from vhem import H3M, VHEM, expected_log_likelihood
-from vhem.kernels.vhem import BaseModels, Shortcuts, e_step, expected_visits
+from vhem.kernels.reduction import BaseModels, Shortcuts, e_step, expected_visits
 
 CASES = ["c01_d1_diag_k1", "c03_d3_full_weighted", "c05_ragged_base", "c07_M2_full_weighted", "c10_left_right_zeros"]
 

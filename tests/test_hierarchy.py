@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from vhem import H3M, VHEM, HierarchicalVHEM, choose_n_clusters, expected_log_likelihood
-from vhem.learning.selection import n_free_parameters
+from vhem.estimators.selection import n_free_parameters
 
 
 def nested(seed=0, n_inputs=96, sizes=(8, 4, 2), S=2, d=3):

@@ -15,9 +15,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from vhem import H3M, HMM, VHEM, HMMTransformer, MixtureOfHMMs, Sequences, fit_hmms
-from vhem.kernels import baum_welch as kernels
-from vhem.learning import em_h3m
-from vhem.learning.iteration import BoundError
+from vhem.em.loop import BoundError
+from vhem.estimators import mixture as em_h3m
+from vhem.kernels import counting as kernels
 
 QUIET = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -173,7 +173,7 @@ def test_more_hmms_than_sequences_are_refused():
 
 
 def test_large_collections_are_sampled_for_smyths_start(monkeypatch):
-    monkeypatch.setattr("vhem.learning.mixture_starts._SAMPLE", 20)
+    monkeypatch.setattr("vhem.em.mixture_starts._SAMPLE", 20)
     ys, labels = separated(8, n=90)
     fit = MixtureOfHMMs(3, 3, init="smyth", n_init=1, random_state=0).fit(ys)
     assert adjusted_rand_score(labels, fit.labels_) >= 0.95

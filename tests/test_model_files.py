@@ -149,7 +149,7 @@ def test_fitted_estimators_come_back_as_they_were(tmp_path):
 
 def test_arrays_shared_by_parts_are_stored_once(tmp_path):
     hmms = simulated_study(n_viewers=200, n_trials=1).hmms
-    tree = vhem.learning.tree.Tree(hmms, [hmms[:2], hmms[:2]], [np.zeros(200, int), np.zeros(2, int)])
+    tree = vhem.estimators.cluster_tree.Tree(hmms, [hmms[:2], hmms[:2]], [np.zeros(200, int), np.zeros(2, int)])
     tree.save(tmp_path / "tree.vhem")
     hmms.save(tmp_path / "hmms.vhem")
     sizes = [(tmp_path / name).stat().st_size for name in ("tree.vhem", "hmms.vhem")]

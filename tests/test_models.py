@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vhem import H3M, HMM, Sequences
+from vhem._support.randomness import generator
 from vhem.kernels.parameters import Parameters
-from vhem.randomness import generator
 
 ARRAYS = ["startprob", "transmat", "mix_weights", "means", "covars"]
 

@@ -20,9 +20,9 @@ from sklearn.metrics import adjusted_rand_score
 import vhem
 from vhem import H3M, HMM, MixtureOfHMMs, Part, PartError, PartitionedH3M, Sequences, read_parts, split_sequences
 from vhem.executors import SerialExecutor, ThreadsExecutor, as_executor
+from vhem.scale.condense import Summary, reduced, summarised
+from vhem.scale.merge_order import everything, with_part
 from vhem.scale.sample import Sample, drawn
-from vhem.scale.summary import Summary, reduced, summarised
-from vhem.scale.tree import everything, with_part
 
 
 def mixture(seed=0, K=4, S=3, d=2, spread=2.0):
@@ -160,9 +160,9 @@ def test_the_order_of_hmms_in_a_merge_does_not_matter():
     h3m = random_h3m(rng, K=12, d=2)
     counts, frames = rng.integers(1, 1000, 12).astype(float), rng.integers(1, 10**5, 12).astype(float)
     start = h3m[:3].parameters
-    from vhem.kernels.vhem import BaseModels, expected_visits
-    from vhem.learning.iteration import Settings, run
-    from vhem.learning.shards import Shards
+    from vhem.em.loop import Settings, run
+    from vhem.em.sharding import Shards
+    from vhem.kernels.reduction import BaseModels, expected_visits
 
     def merged(order):
         p = h3m.parameters.take(order)

@@ -13,8 +13,8 @@ from sklearn.metrics import adjusted_rand_score
 from test_vhem import clustered
 
 from vhem import HMM, VHEM, PPKClustering, aggregated_wasserstein, divergence, ppk
-from vhem.kernels.ppk import log_ppk
-from vhem.learning.wasserstein import transport
+from vhem.estimators.wasserstein import transport
+from vhem.kernels.overlap import log_ppk
 
 ENGINES = available_engines()
 

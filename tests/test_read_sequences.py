@@ -16,7 +16,7 @@ from test_bvh import FILE as BVH
 
 import vhem
 from vhem import Sequences, read_sequences
-from vhem.sequences.reading import Options, read_with_roles
+from vhem.sequences.readers.read import Options, read_with_roles
 
 ROWS = [
     ("subject", "trial", "time", "x", "y"),
@@ -119,8 +119,8 @@ def test_chunks_do_not_show(tmp_path_factory, data):
     path = tmp_path_factory.getbasetemp() / "chunks.csv"
     path.write_text("\n".join(lines))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("vhem.sequences.rows._CHARACTERS", data.draw(st.integers(1, 60)))
-        patch.setattr("vhem.sequences.rows._ROWS", data.draw(st.integers(1, 5)))
+        patch.setattr("vhem.sequences.readers.rows._CHARACTERS", data.draw(st.integers(1, 60)))
+        patch.setattr("vhem.sequences.readers.rows._ROWS", data.draw(st.integers(1, 5)))
         found = read_sequences(path)
     table = {"id": [r[0] for r in rows], "time": [int(r[1]) for r in rows], "x": [float(r[2]) for r in rows]}
     assert found == Sequences.from_table(table, "id", "time", ["x"])
@@ -318,7 +318,7 @@ def test_motion(tmp_path):
     path = tmp_path / "walk.bvh"
     path.write_text(BVH)
     whole = read_with_roles(path, Options())
-    motion = vhem.sequences.bvh.read_bvh(path)
+    motion = vhem.sequences.readers.bvh.read_bvh(path)
     np.testing.assert_array_equal(whole.sequences[0], motion.channels)
     one = read_sequences(path, values=[whole.roles.values[2]])
     np.testing.assert_array_equal(one[0][:, 0], motion.channels[:, 2])

@@ -20,7 +20,8 @@ from scipy.special import logsumexp
 
 from vhem import H3M, HMM, Sequences
 from vhem.kernels import engine as engine_module
-from vhem.kernels import reference_sequences, sequences
+from vhem.kernels import filtering as sequences
+from vhem.kernels.reference import filtering as reference_sequences
 
 ENGINES = available_engines()
 NATIVE = [name for name in ENGINES if name != "reference"]

@@ -14,8 +14,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from vhem import H3M, HMM, VHEM, divergence, expected_log_likelihood
-from vhem.learning.iteration import BoundError
-from vhem.learning.resizing import Chain, moments, resize
+from vhem.em.loop import BoundError
+from vhem.em.resize import Chain, moments, resize
 
 
 def clustered(seed=0, K=60, n_clusters=3, S=3, M=1, d=2, spread=4.0, covariance_type="diag"):
@@ -389,7 +389,7 @@ def test_regularisation_that_lowers_the_bound_is_counted_not_raised():
 
 def test_a_fault_that_lowers_the_bound_is_raised(monkeypatch):
     h3m, _ = clustered()
-    from vhem.learning import iteration
+    from vhem.em import loop as iteration
 
     real = iteration.m_step
 

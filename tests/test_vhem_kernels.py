@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vhem import H3M, HMM
-from vhem.kernels import reference, vhem
-from vhem.kernels.vhem import BaseModels, Shortcuts, e_step, expected_visits, m_step
+from vhem.kernels import reduction as vhem
+from vhem.kernels.reduction import BaseModels, Shortcuts, e_step, expected_visits, m_step
+from vhem.kernels.reference import reduction as reference
 
 NOTHING_SKIPPED = Shortcuts.of(False)
 ENGINES = available_engines()

@@ -1,20 +1,20 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem import plotting, report
+from vhem.estimators.divergence import divergence, expected_log_likelihood
+from vhem.estimators.dtm import DynamicTextureMixture
+from vhem.estimators.fit_hmms import FitReport, fit_hmms
+from vhem.estimators.hem_dtm import HEMDynamicTextures
+from vhem.estimators.hem_gmm import HEMGaussianMixture
+from vhem.estimators.hierarchy import HierarchicalVHEM
+from vhem.estimators.mixture import MixtureOfHMMs
+from vhem.estimators.ppk import PPKClustering, ppk
+from vhem.estimators.sampled import SampledHEM
+from vhem.estimators.selection import choose_n_clusters
+from vhem.estimators.transformer import HMMTransformer
+from vhem.estimators.vhem import VHEM
+from vhem.estimators.wasserstein import aggregated_wasserstein
 from vhem.files import ModelFileError, from_emhmm, from_hmmlearn, load, write_labels
-from vhem.learning.baum_welch import FitReport, fit_hmms
-from vhem.learning.dtm import DynamicTextureMixture
-from vhem.learning.em_h3m import MixtureOfHMMs
-from vhem.learning.expectation import divergence, expected_log_likelihood
-from vhem.learning.gaussian_mixture import HEMGaussianMixture
-from vhem.learning.hem_dtm import HEMDynamicTextures
-from vhem.learning.hierarchy import HierarchicalVHEM
-from vhem.learning.ppk import PPKClustering, ppk
-from vhem.learning.sampled_hem import SampledHEM
-from vhem.learning.selection import choose_n_clusters
-from vhem.learning.transformer import HMMTransformer
-from vhem.learning.vhem import VHEM
-from vhem.learning.wasserstein import aggregated_wasserstein
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
 from vhem.scale import Part, PartError, PartitionedH3M, read_parts, split_sequences
 from vhem.sequences import Sequences, read_sequences

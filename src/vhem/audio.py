@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vhem.extras import how_to_install
-from vhem.kernels.parameters import FloatArray
-from vhem.learning.checks import check_choice, check_integer, check_real
+from vhem._support.arrays import FloatArray
+from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.optional import how_to_install
 
 _DELTA_WIDTH = 9  # frames over which differences are taken
 

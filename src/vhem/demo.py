@@ -11,9 +11,9 @@ from sklearn.metrics import adjusted_rand_score
 from vhem import report
 from vhem.datasets import SimulatedStudy, simulated_face, simulated_study
 from vhem.datasets.simulated import PLACES
+from vhem.estimators.fit_hmms import fit_hmms
+from vhem.estimators.vhem import VHEM
 from vhem.kernels.engine import engine
-from vhem.learning.baum_welch import fit_hmms
-from vhem.learning.vhem import VHEM
 from vhem.models import HMM
 from vhem.models.stationary import time_shares
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vhem.kernels.parameters import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray
 
 
 class AnnotationScores(NamedTuple):

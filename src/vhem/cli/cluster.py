@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from vhem.cli import summary
+from vhem.cli import in_words as summary
 from vhem.cli.inputs import Input, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
 from vhem.cli.partitions import executor_at
@@ -28,7 +28,7 @@ from vhem.cli.shared import (
     expanded,
 )
 from vhem.cli.wording import CLUSTERING
-from vhem.learning.vhem import VHEM
+from vhem.estimators.vhem import VHEM
 from vhem.sequences import Sequences
 
 _TAU_OF_MODELS = 10

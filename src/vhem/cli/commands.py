@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 
 from vhem.cli import session
 from vhem.cli.wording import in_options
-from vhem.learning.iteration import BoundError
+from vhem.em.loop import BoundError
 
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit codes
 

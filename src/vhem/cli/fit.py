@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from vhem.cli import summary
+from vhem.cli import in_words as summary
 from vhem.cli.inputs import read_sequences_only
 from vhem.cli.learning import forget_parts, learned
 from vhem.cli.run_folder import HMMS, RunWriter

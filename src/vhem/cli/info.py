@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from vhem.cli import summary
+from vhem._support.paths import existing_file
+from vhem.cli import in_words as summary
 from vhem.cli.inputs import Input, is_model, read_model, read_sequences_only, ungrouped
 from vhem.cli.run_folder import SUMMARY_TEXT, RunFolder
 from vhem.cli.shared import TableOptions, expanded
 from vhem.files import describe
 from vhem.models import H3M
-from vhem.paths import existing_file
 
 
 @expanded

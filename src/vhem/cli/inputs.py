@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vhem._support.arrays import FloatArray
+from vhem._support.paths import existing_file
 from vhem.cli.run_folder import RUN, RunFolder
 from vhem.files import describe, from_emhmm, from_json, from_npz, load
-from vhem.kernels.parameters import FloatArray
 from vhem.models import H3M, HMM
-from vhem.paths import existing_file
 from vhem.sequences import Sequences
-from vhem.sequences.reading import Options, read_with_roles
-from vhem.sequences.roles import Roles, likely_group
+from vhem.sequences.readers.read import Options, read_with_roles
+from vhem.sequences.readers.roles import Roles, likely_group
 
 
 class Input(NamedTuple):

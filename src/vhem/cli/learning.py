@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vhem._support.arrays import IntArray
 from vhem.cli.inputs import Input, check_columns, ungrouped
 from vhem.cli.session import Session, remember
 from vhem.cli.shared import LearningOptions, RunOptions
+from vhem.estimators.fit_hmms import fit_hmms
 from vhem.files import ModelFileError, describe, load
-from vhem.kernels.parameters import IntArray
-from vhem.learning.baum_welch import fit_hmms
 from vhem.models import H3M
 from vhem.sequences import Sequences
 

@@ -65,7 +65,7 @@ def motion(
 
     Example: vhem experiment motion --seeds 10 -o results
     """
-    from vhem.experiments.motion import run  # noqa: PLC0415
+    from vhem.studies.motion import run  # noqa: PLC0415
 
     _run_experiment(lambda: run(out, seeds, all_trials, progress=typer.echo))
 
@@ -78,7 +78,7 @@ def handwriting(
 
     An interrupted run goes on where it stopped. Example: vhem experiment handwriting --halves 10 -o results
     """
-    from vhem.experiments.handwriting import run  # noqa: PLC0415
+    from vhem.studies.handwriting import run  # noqa: PLC0415
 
     _run_experiment(lambda: run(out, halves, progress=typer.echo))
 
@@ -98,7 +98,7 @@ def music(
 
     An interrupted run goes on where it stopped. Example: vhem experiment music --data gtzan -o results
     """
-    from vhem.experiments.music import run  # noqa: PLC0415
+    from vhem.studies.music import run  # noqa: PLC0415
 
     _run_experiment(lambda: run(out, data, seeds, tuple(system or ()) or None, typer.echo, jobs=jobs))
 

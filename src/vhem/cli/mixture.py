@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 import typer
 
-from vhem.cli import summary
+from vhem.cli import in_words as summary
 from vhem.cli.cluster import chosen_tau
 from vhem.cli.inputs import Input, check_columns, read_sequences_only
 from vhem.cli.partitions import PARTS, PartOptions, mixture_of_parts
 from vhem.cli.run_folder import RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import Dask, Data, LearningOptions, Out, Overwrite, RunOptions, TableOptions, expanded
-from vhem.learning.em_h3m import MixtureOfHMMs
+from vhem.estimators.mixture import MixtureOfHMMs
 
 
 @expanded

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from vhem.cli import summary
+from vhem.cli import in_words as summary
 from vhem.cli.cluster import chosen_tau
 from vhem.cli.inputs import Input, read_sequences_or_hmms
 from vhem.cli.learning import learned
@@ -26,8 +26,8 @@ from vhem.cli.shared import (
     several,
 )
 from vhem.cli.wording import CLUSTERING
-from vhem.learning.selection import ClusterNumbers, choose_n_clusters
-from vhem.learning.vhem import VHEM
+from vhem.estimators.selection import ClusterNumbers, choose_n_clusters
+from vhem.estimators.vhem import VHEM
 from vhem.sequences import Sequences
 
 _FOLDS, _RESAMPLES = 5, 10

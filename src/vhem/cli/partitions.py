@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem.cli import summary
+from vhem._support.optional import how_to_install
+from vhem.cli import in_words as summary
 from vhem.cli.run_folder import RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import LONGEST_TAU, LearningOptions, RunOptions, TableOptions, listed
-from vhem.extras import how_to_install
 from vhem.scale import Part, PartitionedH3M, read_parts
 from vhem.sequences import as_sequences
-from vhem.sequences.reading import read_with_roles
+from vhem.sequences.readers.read import read_with_roles
 
 PARTS = "Data in parts"
 _CHECKPOINT = "parts.checkpoint"

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from vhem._support.optional import how_to_install
+from vhem._support.paths import existing_file
 from vhem.cli.report import Classes, Extent, Folder, ImageFile, edges
 from vhem.cli.run_clustering import read_clustering
 from vhem.cli.run_folder import PICTURES, RunFolder
-from vhem.extras import how_to_install
-from vhem.learning.tree import Tree
-from vhem.paths import existing_file
+from vhem.estimators.cluster_tree import Tree
 from vhem.report.clustering import Clustering
 
 _MANY = 60  # clusters drawn one by one

@@ -8,8 +8,8 @@ from typing import Any
 
 import typer
 
+from vhem._support.paths import existing_file
 from vhem.cli.run_folder import RunFolder
-from vhem.paths import existing_file
 from vhem.report.clustering import Clustering, owners_of, typical_length
 from vhem.report.run import Figure, Run, Setting, run_of
 from vhem.sequences import Sequences

@@ -41,18 +41,18 @@ import numpy as np
 import tomli_w
 import typer
 
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.saving import Saveable
 from vhem.cli.shared import TableOptions
-from vhem.experiments.results import provenance
+from vhem.estimators.hierarchy import HierarchicalVHEM
 from vhem.files import describe, load, write_labels
 from vhem.files.atomic import atomic_write
-from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.hierarchy import HierarchicalVHEM
 from vhem.models import H3M
 from vhem.report.run import History, histories
-from vhem.saveable import Saveable
 from vhem.scale.tasks import PartLabels
 from vhem.sequences import Sequences
-from vhem.sequences.reading import read_with_roles
+from vhem.sequences.readers.read import read_with_roles
+from vhem.studies.results import provenance
 
 RUN, SUMMARY_TEXT, SUMMARY_JSON = "run.toml", "summary.txt", "summary.json"
 HMMS, CENTERS, TREE, LABELS = "hmms.vhem", "centers.vhem", "tree.vhem", "labels.csv"

@@ -12,11 +12,11 @@ import numpy as np
 import typer
 from scipy.special import softmax
 
+from vhem._support.arrays import FloatArray, IntArray
 from vhem.cli.inputs import read_model, read_sequences_only
 from vhem.cli.run_folder import CENTERS, record
 from vhem.cli.shared import Data, RunOptions, TableOptions, expanded
 from vhem.files.labels import write_columns
-from vhem.kernels.parameters import FloatArray, IntArray
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
 

@@ -14,7 +14,7 @@ from typing import Any, Self
 import typer
 
 from vhem.cli.wording import LEARNING, in_options
-from vhem.learning.progress import FitProgress, Progress
+from vhem.em.progress import FitProgress, Progress
 from vhem.scale.progress import PartProgress
 
 _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal

@@ -18,8 +18,8 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from vhem.learning.topology import TOPOLOGIES
-from vhem.sequences.reading import Options
+from vhem.em.topology import TOPOLOGIES
+from vhem.sequences.readers.read import Options
 
 
 def _option(*names: str, help: str, panel: str, **settings: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from vhem.cli import summary
+from vhem.cli import in_words as summary
 from vhem.cli.cluster import chosen_tau
 from vhem.cli.inputs import read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
@@ -26,7 +26,7 @@ from vhem.cli.shared import (
     expanded,
 )
 from vhem.cli.wording import CLUSTERING
-from vhem.learning.hierarchy import HierarchicalVHEM
+from vhem.estimators.hierarchy import HierarchicalVHEM
 
 
 @expanded

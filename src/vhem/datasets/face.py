@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from vhem.kernels.parameters import FloatArray
+from vhem._support.arrays import FloatArray
 
 
 def simulated_face() -> npt.NDArray[np.uint8]:

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.arrays import FloatArray
 from vhem.datasets.folder import cache_folder, fetch, find_data
-from vhem.kernels.parameters import FloatArray
 from vhem.sequences import Sequences
 
 URL = "https://archive.ics.uci.edu/static/public/175/character+trajectories.zip"

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vhem._support.arrays import FloatArray
 from vhem.datasets.folder import find_data
-from vhem.kernels.parameters import FloatArray
-from vhem.sequences.bvh import read_bvh
+from vhem.sequences.readers.bvh import read_bvh
 
 #: 56 trials in 8 classes, of the kinds that the paper names: subject to trials, by CMU's index.
 PAPER_TRIALS: dict[str, dict[str, list[int]]] = {

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.arrays import FloatArray
 from vhem.datasets.folder import find_data
-from vhem.kernels.parameters import FloatArray
 from vhem.sequences import Sequences
 
 _GTZAN = (

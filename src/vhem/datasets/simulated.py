@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vhem.kernels.parameters import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.randomness import RandomState, generator
 from vhem.models import H3M, HMM
-from vhem.randomness import RandomState, generator
 from vhem.sequences import Sequences
 
 #: Where things are on the picture, in pixels from the upper left corner of 320 × 400.

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from vhem.paths import checked_path
+from vhem._support.paths import checked_path
 
 
 @contextlib.contextmanager

@@ -32,8 +32,8 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.paths import existing_file
 from vhem.files.atomic import atomic_write
-from vhem.paths import existing_file
 
 MAGIC = b"\x89VHEM\r\n\x1a"
 VERSION = 1

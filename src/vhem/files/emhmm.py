@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.io
 
+from vhem._support.paths import existing_file
 from vhem.models import H3M, HMM
-from vhem.paths import existing_file
 
 
 def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:

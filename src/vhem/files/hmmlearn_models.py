@@ -7,7 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from vhem.kernels.parameters import FloatArray
+from vhem._support.arrays import FloatArray
 from vhem.models import H3M, HMM
 
 _TOLERANCE = 1e-5  # how far from one hmmlearn lets probabilities sum

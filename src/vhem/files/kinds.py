@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from vhem.em.progress import Restart
+from vhem.estimators import mixture as em_h3m
+from vhem.estimators import vhem
+from vhem.estimators.cluster_tree import Tree
+from vhem.estimators.dtm import DynamicTextureMixture
+from vhem.estimators.fit_hmms import FitReport
+from vhem.estimators.hem_dtm import HEMDynamicTextures
+from vhem.estimators.hem_gmm import HEMGaussianMixture
+from vhem.estimators.hierarchy import HierarchicalVHEM
+from vhem.estimators.ppk import PPKClustering
+from vhem.estimators.sampled import SampledHEM
+from vhem.estimators.transformer import HMMTransformer
 from vhem.files.registry import Ids, Kind, State, kind_named, register, register_estimator, register_record
 from vhem.kernels.lds import Systems
 from vhem.kernels.parameters import Parameters
-from vhem.learning import em_h3m, vhem
-from vhem.learning.baum_welch import FitReport
-from vhem.learning.dtm import DynamicTextureMixture
-from vhem.learning.gaussian_mixture import HEMGaussianMixture
-from vhem.learning.hem_dtm import HEMDynamicTextures
-from vhem.learning.hierarchy import HierarchicalVHEM
-from vhem.learning.ppk import PPKClustering
-from vhem.learning.progress import Restart
-from vhem.learning.sampled_hem import SampledHEM
-from vhem.learning.transformer import HMMTransformer
-from vhem.learning.tree import Tree
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
 from vhem.sequences import Sequences
 from vhem.supervised import H3MClassifier, H3MTagger, Songs

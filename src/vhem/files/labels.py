@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vhem.extras import how_to_install
+from vhem._support.optional import how_to_install
 from vhem.files.atomic import atomic_write
 
 

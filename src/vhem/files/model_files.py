@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vhem.collection import positions, shares
+from vhem._support.indexing import positions, shares
+from vhem._support.paths import checked_path
 from vhem.files import container
 from vhem.files.container import Container, ModelFileError
 from vhem.files.description import FileDescription, checked_names
 from vhem.files.plain import describe_json, describe_npz
 from vhem.files.registry import Ids, Kind, State, kind_named, kind_of
-from vhem.paths import checked_path
 
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 

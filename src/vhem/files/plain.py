@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from vhem._support.paths import existing_file
 from vhem.files.atomic import atomic_write
 from vhem.files.description import FileDescription, checked_names
 from vhem.kernels.parameters import Parameters
 from vhem.models import H3M, HMM
-from vhem.paths import existing_file
 
 _HMM = ("startprob", "transmat", "mix_weights", "means", "covars")
 

@@ -17,8 +17,8 @@ for anything else, two functions::
 
     register(Kind("Tree", Tree, lambda tree: {"layers": tree.layers, …}, lambda state: Tree(state["layers"], …)))
 
-and let the class inherit from `vhem.saveable.Saveable`, which has the method `save`. Names of kinds are part of the
-file format: they must not change. `unpack` must check what it gets, as a constructor does: a file may come from
+and let the class inherit from `vhem._support.saving.Saveable`, which has the method `save`. Names of kinds are part of
+the file format: they must not change. `unpack` must check what it gets, as a constructor does: a file may come from
 anywhere. When a kind needs to change what it keeps, let `unpack` take the older form too.
 """
 

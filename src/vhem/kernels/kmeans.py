@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from vhem._support.arrays import FloatArray, IntArray
 from vhem.kernels.engine import engine
-from vhem.kernels.parameters import FloatArray, IntArray
 
 _MAX_ITER = 10  # a start need not be converged: the EM that follows moves it anyway
 _MOST_POINTS = 20_000  # of a group, evenly spaced, that move the centres

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vhem._support.arrays import FloatArray, IntArray
 from vhem.kernels.blas import single_threaded
-from vhem.kernels.parameters import FloatArray, IntArray
 
 LOG_TWO_PI = float(np.log(2 * np.pi))
 _SMALLEST_MASS = 1e-250  # of a component: below this its sums have no digits left, and it counts as empty

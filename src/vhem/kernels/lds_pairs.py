@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vhem._support.arrays import FloatArray
 from vhem.kernels.blas import single_threaded
 from vhem.kernels.lds import LOG_TWO_PI, Filter, Sums, Systems, kalman, symmetric, transposed
-from vhem.kernels.parameters import FloatArray
 
 _CHUNK = 4_000_000  # numbers that the second moments of one chunk of base systems may take
 _NEGLIGIBLE = 1e-18  # weight of a base system, against the average of its cluster, below which it does not show

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vhem._support.arrays import FloatArray, IntArray
 from vhem.kernels.engine import engine
-from vhem.kernels.parameters import FloatArray, IntArray
 
 
 class Moments(NamedTuple):

@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from vhem._support.arrays import FloatArray, IntArray
 
 
 class Parameters(NamedTuple):

@@ -7,12 +7,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from vhem.immutable import Immutable
-from vhem.kernels import sequences as kernels
-from vhem.kernels.parameters import FloatArray, IntArray, Parameters
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.immutable import Immutable
+from vhem._support.randomness import RandomState, generator
+from vhem.kernels import filtering as kernels
+from vhem.kernels.parameters import Parameters
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.validation import Names, checked_parameters, checked_weights, floats
-from vhem.randomness import RandomState, generator
 
 
 class _Places(Names):

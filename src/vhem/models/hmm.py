@@ -7,14 +7,15 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from vhem.immutable import Immutable
-from vhem.kernels import sequences as kernels
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.immutable import Immutable
+from vhem._support.randomness import RandomState, generator
+from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
-from vhem.kernels.parameters import FloatArray, IntArray, Parameters
+from vhem.kernels.parameters import Parameters
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.stationary import long_run_occupancy
 from vhem.models.validation import Names, checked_parameters, floats
-from vhem.randomness import RandomState, generator
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 

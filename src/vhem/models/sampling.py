@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from vhem.kernels.parameters import FloatArray, IntArray, Parameters
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.kernels.parameters import Parameters
 
 
 def checked_lengths(n_sequences: int, length: npt.ArrayLike) -> IntArray:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from vhem.kernels.parameters import FloatArray, Parameters
+from vhem._support.arrays import FloatArray
+from vhem.kernels.parameters import Parameters
 from vhem.models.validation import as_full
 
 

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vhem.kernels.parameters import FloatArray, IntArray, Parameters
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.kernels.parameters import Parameters
 
 BoolArray = npt.NDArray[np.bool_]
 

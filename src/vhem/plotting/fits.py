@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vhem.learning.selection import ClusterNumbers
+from vhem.estimators.selection import ClusterNumbers
 from vhem.plotting.style import axes_or_new, color, dashes
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vhem.kernels.parameters import FloatArray
+from vhem._support.arrays import FloatArray
 from vhem.models import HMM
 from vhem.plotting.style import color, dashes, hatch, text_size
 

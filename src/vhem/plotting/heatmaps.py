@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from vhem.kernels.parameters import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray
 from vhem.plotting.style import SEQUENTIAL, axes_or_new, text_size
 
 if TYPE_CHECKING:

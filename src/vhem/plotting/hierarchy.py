@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vhem.kernels.parameters import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray
 from vhem.plotting.style import axes_or_new, color, hatch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from vhem.learning.tree import Tree
+    from vhem.estimators.cluster_tree import Tree
 
 _BAR = 0.55  # height of a bar; levels are one apart
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from vhem.kernels.parameters import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray
 from vhem.models import HMM
 from vhem.plotting.gaussians import draw_ellipses
 from vhem.plotting.hmm import check_names, draw_background

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vhem.extras import how_to_install
+from vhem._support.optional import how_to_install
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

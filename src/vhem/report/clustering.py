@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.checks import check_h3m
-from vhem.learning.em_h3m import MixtureOfHMMs
-from vhem.learning.hierarchy import HierarchicalVHEM
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_h3m
+from vhem.estimators.hierarchy import HierarchicalVHEM
+from vhem.estimators.mixture import MixtureOfHMMs
 from vhem.models import H3M, HMM
 from vhem.report.run import Run, run_of
 from vhem.sequences import Sequences, SequencesLike, as_sequences

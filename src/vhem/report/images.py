@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vhem.paths import existing_file
+from vhem._support.paths import existing_file
 
 
 class Image(NamedTuple):

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy.typing as npt
 
+from vhem._support.checks import check_real
+from vhem._support.paths import checked_path
 from vhem.files.atomic import atomic_write
-from vhem.learning.checks import check_real
 from vhem.models import H3M, HMM
-from vhem.paths import checked_path
 from vhem.report import facts
 from vhem.report.clustering import Clustering, clustering
 from vhem.report.images import embedded

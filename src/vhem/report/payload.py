@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.expectation import divergence
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.estimators.divergence import divergence
 from vhem.models import H3M, HMM
 from vhem.models.stationary import time_shares
 from vhem.report.clustering import Clustering

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem.learning.hierarchy import HierarchicalVHEM
+from vhem.estimators.hierarchy import HierarchicalVHEM
 from vhem.models import H3M
 
 

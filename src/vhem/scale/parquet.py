@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vhem.extras import how_to_install
+from vhem._support.optional import how_to_install
 from vhem.sequences import Sequences
 
 PARQUET = (".parquet", ".pq")

@@ -13,22 +13,22 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_choice, check_flag, check_integer, check_real
+from vhem._support.randomness import generator
+from vhem._support.saving import Saveable
+from vhem.em.loop import Settings
+from vhem.estimators.fit_hmms import Options
 from vhem.executors.local import Executor, as_executor
 from vhem.files import register_estimator
 from vhem.kernels.engine import n_threads
-from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.kernels.vhem import Shortcuts
-from vhem.learning.baum_welch import Options
-from vhem.learning.checks import check_choice, check_flag, check_integer, check_real
-from vhem.learning.iteration import Settings
+from vhem.kernels.reduction import Shortcuts
 from vhem.models import H3M
-from vhem.randomness import generator
-from vhem.saveable import Saveable
-from vhem.scale.finish import em_pass, final_mixture
+from vhem.scale.condense import Plan
+from vhem.scale.last_passes import em_pass, final_mixture
 from vhem.scale.parts import Part, PartError, as_parts
 from vhem.scale.progress import PartProgress, Watch
 from vhem.scale.state import State
-from vhem.scale.summary import Plan
 from vhem.scale.tasks import EMCounts, Failure, PartLabels, count_part, label_part, learn_part
 from vhem.sequences import SequencesLike
 

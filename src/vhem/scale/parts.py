@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem.learning.checks import check_integer
-from vhem.paths import checked_path, existing_file
+from vhem._support.checks import check_integer
+from vhem._support.paths import checked_path, existing_file
 from vhem.scale.parquet import PARQUET, row_group_reads
 from vhem.sequences import Sequences, SequencesLike, as_sequences, read_sequences
 

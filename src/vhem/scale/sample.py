@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vhem.kernels.parameters import FloatArray
+from vhem._support.arrays import FloatArray
 from vhem.sequences import Sequences
 
 

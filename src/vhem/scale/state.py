@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 from vhem.files import ModelFileError, load, register_record
 from vhem.files.model_files import save
 from vhem.kernels.parameters import Parameters
+from vhem.scale.condense import Plan, Summary
+from vhem.scale.merge_order import Levels, with_part
 from vhem.scale.parts import Part
 from vhem.scale.sample import Sample
-from vhem.scale.summary import Plan, Summary
 from vhem.scale.tasks import Failure, Learned
-from vhem.scale.tree import Levels, with_part
 
 
 class State(NamedTuple):

@@ -7,14 +7,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from vhem.kernels.baum_welch import Pairs
-from vhem.kernels.parameters import Expectations, FloatArray, IntArray, Parameters
-from vhem.learning import em_h3m
-from vhem.learning.batch import Batch
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.em.grouped import Batch
+from vhem.estimators import mixture as em_h3m
+from vhem.kernels.counting import Pairs
+from vhem.kernels.parameters import Expectations, Parameters
 from vhem.models import H3M
+from vhem.scale.condense import Counts, Plan, Summary, as_one_group, generator_for, summarised
 from vhem.scale.parts import Part
 from vhem.scale.sample import Sample, drawn
-from vhem.scale.summary import Counts, Plan, Summary, as_one_group, generator_for, summarised
 from vhem.sequences import Sequences, as_sequences
 
 T = TypeVar("T")

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
-from vhem.collection import checked_ids, positions
-from vhem.immutable import Immutable
+from vhem._support.immutable import Immutable
+from vhem._support.indexing import checked_ids, positions
 from vhem.sequences.converters import frames_first, from_multiindex, padded, to_multiindex, without_padding
-from vhem.sequences.table import read_table
+from vhem.sequences.readers.table import read_table
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

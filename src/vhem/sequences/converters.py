@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vhem.extras import how_to_install
+from vhem._support.optional import how_to_install
 
 FloatArray = npt.NDArray[np.float64]
 

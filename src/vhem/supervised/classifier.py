@@ -12,15 +12,15 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.aligned_start import aligned_start
-from vhem.learning.baum_welch import fit_hmms
-from vhem.learning.checks import check_choice, check_integer, check_real
-from vhem.learning.em_h3m import MixtureOfHMMs
-from vhem.learning.vhem import VHEM
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.randomness import generator
+from vhem._support.saving import Saveable
+from vhem.em.aligned_start import aligned_start
+from vhem.estimators.fit_hmms import fit_hmms
+from vhem.estimators.mixture import MixtureOfHMMs
+from vhem.estimators.vhem import VHEM
 from vhem.models import H3M
-from vhem.randomness import generator
-from vhem.saveable import Saveable
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhem.kernels.parameters import IntArray
+from vhem._support.arrays import IntArray
 from vhem.sequences import Sequences
 
 

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.baum_welch import fit_hmms
-from vhem.learning.dtm import DynamicTextureMixture
-from vhem.learning.em_h3m import MixtureOfHMMs
-from vhem.learning.em_h3m_groups import fit_mixtures
-from vhem.learning.gaussian_mixture import HEMGaussianMixture
-from vhem.learning.hem_dtm import HEMDynamicTextures
-from vhem.learning.vhem import VHEM
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.estimators.dtm import DynamicTextureMixture
+from vhem.estimators.fit_hmms import fit_hmms
+from vhem.estimators.grouped_mixtures import fit_mixtures
+from vhem.estimators.hem_dtm import HEMDynamicTextures
+from vhem.estimators.hem_gmm import HEMGaussianMixture
+from vhem.estimators.mixture import MixtureOfHMMs
+from vhem.estimators.vhem import VHEM
 from vhem.models import GMM, H3M, HMM, MixtureOfLDS
 from vhem.models.lds import complete_sequences
 from vhem.sequences import Sequences

@@ -11,12 +11,12 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from vhem.collection import positions
-from vhem.kernels.parameters import FloatArray, IntArray
-from vhem.learning.checks import check_choice, check_integer, check_real
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.indexing import positions
+from vhem._support.randomness import generator
+from vhem._support.saving import Saveable
 from vhem.metrics import best_tags, retrieval_scores
-from vhem.randomness import generator
-from vhem.saveable import Saveable
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
 from vhem.supervised.tag_models import FAMILIES, Settings

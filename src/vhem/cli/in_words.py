@@ -1,0 +1,130 @@
+"""What came out of a run, in words and in numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.cli.inputs import Input
+from vhem.models import H3M, HMM
+from vhem.models.stationary import time_shares
+from vhem.sequences import Sequences
+
+_NAMES = 12  # members that are named in the text
+
+
+def of_input(found: Input) -> dict[str, Any]:
+    """Return what was read."""
+    content = found.content
+    if isinstance(content, Sequences):
+        low, high = int(content.lengths.min()), int(content.lengths.max())
+        numbers: dict[str, Any] = {
+            "sequences": len(content),
+            "frames": len(content.X),
+            "shortest": low,
+            "longest": high,
+        }
+        numbers |= {"missing_values": int(np.isnan(content.X).sum())}
+        if content.groups is not None:
+            numbers["groups"] = len(set(content.groups))
+    else:
+        numbers = {"hmms": len(content)}
+    roles = found.roles._asdict() if found.roles is not None and found.roles.id else {}
+    return {**numbers, "dimensions": content.n_dims, "columns": {k: v for k, v in roles.items() if v}}
+
+
+def input_text(found: Input) -> str:
+    """Return what was read, in one line."""
+    numbers = of_input(found)
+    words = {"sequences": "sequences", "groups": "groups", "frames": "frames", "hmms": "HMMs"}
+    what = ", ".join(f"{numbers[key]:,} {word}" for key, word in words.items() if key in numbers)
+    missing = f", {numbers['missing_values']:,} values missing" if numbers.get("missing_values") else ""
+    names = found.feature_names or [f"{numbers['dimensions']} dimensions"]
+    return f"Read {what}{missing}; values: {', '.join(names[:8])}{' …' if len(names) > 8 else ''}."
+
+
+def restarts_found_best(fit: Any) -> tuple[int, int]:
+    """Return how many restarts ended with the best bound, but for rounding, and how many there were."""
+    bounds = np.array([restart.lower_bounds[-1] for restart in fit.restarts_])
+    return int((bounds >= bounds.max() - 1e-5 * abs(bounds.max())).sum()), len(bounds)
+
+
+def restarts_text(fit: Any) -> str:
+    """Return in a sentence whether the clusters came out again from other starts."""
+    found, n = restarts_found_best(fit)
+    advice = "; others may be better: raise --restarts" if found == 1 < n else ""
+    return f"The best clusters came out of {found} of {n} restarts{advice}."
+
+
+def of_hmm(hmm: HMM, length: int) -> list[dict[str, Any]]:
+    """Return the states of an HMM: where they are, their share of time in sequences of a length, what follows."""
+    share = time_shares(hmm.startprob[None], hmm.transmat[None], length)[0]
+    mean = np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means)
+    spread = _spread(hmm, mean)
+    return [
+        {
+            "state": s + 1,
+            "share_of_time": float(share[s]),
+            "mean": mean[s].tolist(),
+            "deviation": spread[s].tolist(),
+            "next": (hmm.transmat[s]).tolist(),
+        }
+        for s in range(hmm.n_states)
+    ]
+
+
+def _spread(hmm: HMM, mean: FloatArray) -> FloatArray:
+    """Return the standard deviation of each state's mixture of Gaussians."""
+    full = hmm.covariance_type == "full"
+    variances = np.diagonal(hmm.covars, axis1=2, axis2=3) if full else hmm.covars
+    apart = (hmm.means - mean[:, None]) ** 2
+    return np.asarray(np.sqrt(np.einsum("sm,smd->sd", hmm.mix_weights, variances + apart)))
+
+
+def of_clusters(
+    centers: H3M, ids: list[Any], labels: IntArray, length: int, responsibilities: FloatArray | None = None
+) -> list[dict[str, Any]]:
+    """Return who is in each cluster, and the states of its centre."""
+    rows = []
+    for k, center in enumerate(centers):
+        members = np.flatnonzero(labels == k)
+        row: dict[str, Any] = {"cluster": k + 1, "members": [_plain(ids[i]) for i in members]}
+        row |= {"weight": float(centers.weights[k]), "states": of_hmm(center, length)}
+        if responsibilities is not None:
+            row["doubtful"] = [_plain(ids[i]) for i in members if responsibilities[i, k] < 0.9]
+        rows.append(row)
+    return rows
+
+
+def _plain(name: Any) -> Any:
+    return name if isinstance(name, (str, int, float)) else str(name)
+
+
+def clusters_text(rows: list[dict[str, Any]], names: list[str] | None, what: str) -> str:
+    """Return a paragraph per cluster."""
+    lines = []
+    sizes = [row.get("n_members", len(row.get("members", []))) for row in rows]
+    total = sum(sizes)
+    for row, n in zip(rows, sizes, strict=True):
+        lines.append(f"Cluster {row['cluster']}: {n:,} of {total:,} {what}")
+        shown = ", ".join(map(str, row.get("members", [])[:_NAMES]))
+        lines += [f"    {shown}{f' and {n - _NAMES} more' if n > _NAMES else ''}"] if shown else []
+        lines += [f"    {_state_text(state, row['states'], names)}" for state in row["states"]]
+        if row.get("doubtful"):
+            lines.append(f"    in doubt: {', '.join(map(str, row['doubtful'][:_NAMES]))}")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _state_text(state: dict[str, Any], states: list[dict[str, Any]], names: list[str] | None) -> str:
+    labels = names or [f"x{j + 1}" for j in range(len(state["mean"]))]
+    shown = list(zip(labels, state["mean"], state["deviation"], strict=True))[:6]
+    where = ", ".join(f"{label} {mean:.4g} ± {spread:.3g}" for label, mean, spread in shown)
+    more = " …" if len(labels) > 6 else ""
+    text = f"state {state['state']}, {state['share_of_time']:4.0%} of the time: {where}{more}"
+    if len(states) == 1:
+        return text
+    onward = int(np.argmax(state["next"]))
+    return f"{text}; then most often state {onward + 1} ({state['next'][onward]:.0%})"

@@ -1,0 +1,1 @@
+"""EM: the loop, starts, limits and progress."""

@@ -1,0 +1,77 @@
+"""Where VHEM starts on left-right HMMs: members of a cluster averaged state by state, so that zeros stay zeros."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.randomness import RandomState, generator
+from vhem.kernels.kmeans import kmeans
+from vhem.models import H3M
+
+_TRIES = 5  # runs of k-means
+
+
+def aligned_start(hmms: H3M, n_clusters: int, random_state: RandomState = None) -> H3M:
+    """Return centres for HMMs whose states correspond: state s of each is the s-th stretch of its sequences.
+
+    The HMMs are grouped by k-means on the means of all their states. A centre has the average probabilities of its
+    group, and in each state the mean and covariance of the group's emissions in that state.
+
+    Parameters
+    ----------
+    hmms : H3M
+        HMMs of one number of states, with at least `n_clusters` members.
+    n_clusters : int
+        Number of centres.
+    random_state : None, int, Generator or RandomState
+        Seed of k-means.
+
+    Examples
+    --------
+    >>> from vhem import HMM, fit_hmms
+    >>> rises = [[0.0, 0.1, 5.0, 5.1], [0.1, 0.0, 5.1, 5.0], [9.0, 9.1, 4.0, 4.1]]
+    >>> hmms = fit_hmms(rises, n_states=2, topology="left-right", random_state=0)
+    >>> start = aligned_start(hmms, 2, random_state=0)
+    >>> sorted(start.weights.round(3)), bool(start.transmat[0, 1, 0] == 0)
+    ([np.float64(0.333), np.float64(0.667)], True)
+    """
+    labels = _grouped(hmms, n_clusters, generator(random_state))
+    groups = [np.flatnonzero(labels == k) for k in range(n_clusters)]
+    shares = [hmms.weights[g] / hmms.weights[g].sum() for g in groups]
+    means = [np.einsum("i,ismd->smd", w, hmms.means[g]) for g, w in zip(groups, shares, strict=True)]
+    covars = [_covars(hmms, g, w, mu) for g, w, mu in zip(groups, shares, means, strict=True)]
+    averaged = (
+        np.stack([_normalised(np.tensordot(w, array[g], 1)) for g, w in zip(groups, shares, strict=True)])
+        for array in (hmms.startprob, hmms.transmat, hmms.mix_weights)
+    )
+    startprob, transmat, mix_weights = averaged
+    weights = np.array([hmms.weights[g].sum() for g in groups])
+    stacked = (np.stack(means), np.stack(covars), mix_weights)
+    return H3M.from_arrays(startprob, transmat, *stacked, weights=weights / weights.sum())
+
+
+def _grouped(hmms: H3M, n_clusters: int, rng: np.random.Generator) -> IntArray:
+    """Return a group for each HMM, none of them empty or without weight."""
+    n = len(hmms)
+    points = hmms.means.reshape(n, -1)
+    best, least = np.arange(n) % n_clusters, np.inf
+    for _ in range(_TRIES if n_clusters > 1 else 0):
+        labels = kmeans(points, np.array([0, n]), rng.random((1, n_clusters)))
+        mass = np.bincount(labels, hmms.weights, n_clusters)
+        if (mass > 0).all():
+            centers = np.stack([points[labels == k].mean(axis=0) for k in range(n_clusters)])
+            inertia = float(np.square(points - centers[labels]).sum())
+            if inertia < least:
+                best, least = labels, inertia
+    return best
+
+
+def _covars(hmms: H3M, group: IntArray, weights: FloatArray, mean: FloatArray) -> FloatArray:
+    away = hmms.means[group] - mean
+    outer = away[..., :, None] * away[..., None, :] if hmms.covariance_type == "full" else away**2
+    return np.asarray(np.tensordot(weights, hmms.covars[group] + outer, 1))
+
+
+def _normalised(rows: FloatArray) -> FloatArray:
+    return np.asarray(rows / rows.sum(axis=-1, keepdims=True))

@@ -1,0 +1,137 @@
+"""The sequences of many fits in the form that the kernels take, and the scale of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.kernels.moments import group_moments
+from vhem.sequences import Sequences
+
+_RESOLUTION = 1e-13  # of the largest value: what smaller deviations say is rounding
+_LEAST_VARIANCE = 1e-200  # its inverse, and squares in units of it, are still doubles
+
+
+class Batch(NamedTuple):
+    """Sequences sorted by group; every group is to have an HMM of its own."""
+
+    X: FloatArray  #: (N, d) all frames, those of a group one below the other
+    offsets: IntArray  #: (n + 1,) where sequences begin
+    groups: IntArray  #: (n,) the group of each sequence, never falling
+    weights: FloatArray  #: (n,)
+    ids: list[Any]  #: one per group
+
+    @property
+    def lengths(self) -> IntArray:
+        """Frames of each sequence."""
+        return np.diff(self.offsets)
+
+    @property
+    def owner(self) -> IntArray:
+        """The group of each frame."""
+        return np.repeat(self.groups, self.lengths)
+
+    @property
+    def frame_offsets(self) -> IntArray:
+        """Where the frames of the groups begin, (K + 1,)."""
+        first = np.searchsorted(self.groups, np.arange(len(self.ids)))
+        return np.append(self.offsets[first], self.offsets[-1]).astype(np.int64)
+
+    @property
+    def n_frames(self) -> FloatArray:
+        """Weighted frames of each group."""
+        return np.asarray(np.bincount(self.groups, self.weights * self.lengths, len(self.ids)), np.float64)
+
+    def take(self, groups: IntArray) -> Batch:
+        """Return the sequences of some groups, numbered from 0 in the order given."""
+        place = np.full(len(self.ids), -1)
+        place[groups] = np.arange(len(groups))
+        kept = np.flatnonzero(place[self.groups] >= 0)
+        kept = kept[np.argsort(place[self.groups[kept]], kind="stable")]
+        return self.cut(kept, self.lengths[kept], place[self.groups[kept]], [self.ids[g] for g in groups])
+
+    def cut(self, sequences: IntArray, lengths: IntArray, groups: IntArray, ids: list[Any]) -> Batch:
+        """Return the first `lengths` frames of some sequences."""
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        rows = np.repeat(self.offsets[sequences] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Batch(self.X[rows], offsets, groups.astype(np.int64), self.weights[sequences], ids)
+
+    @staticmethod
+    def of(sequences: Sequences, groups: Iterable[Any] | None, sample_weight: npt.ArrayLike | None) -> Batch:
+        """Sort sequences by group, groups in the order of their first sequence; without groups, each is its own."""
+        weights = _checked_weights(sample_weight, len(sequences))
+        if groups is None:
+            return Batch(
+                sequences.X, sequences.offsets, np.arange(len(sequences)), weights, list(sequences.ids)
+            )._checked()
+        names, index = _numbered(groups, len(sequences))
+        order = np.argsort(index, kind="stable")
+        whole = Batch(sequences.X, sequences.offsets, index, weights, names)._checked()
+        if (order == np.arange(len(order))).all():
+            return whole
+        return whole.cut(order, sequences.lengths[order], index[order], names)
+
+    def _checked(self) -> Batch:
+        total = np.bincount(self.groups, self.weights, len(self.ids))
+        if not total.all():
+            k = int(np.argmin(total))
+            raise ValueError(f"sample_weight leaves nothing of {self.ids[k]!r}: all its weights are zero. Drop it.")
+        return self
+
+
+def _numbered(groups: Iterable[Any], n: int) -> tuple[list[Any], IntArray]:
+    labels = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
+    if isinstance(groups, str) or len(labels) != n:
+        raise ValueError(f"groups has {len(labels)} entries for {n} sequences; give one value for each sequence.")
+    if any(label != label for label in labels):  # noqa: PLR0124  (NaN is no name)
+        raise ValueError("groups has NaN; give every sequence the name of its group.")
+    numbers: dict[Any, int] = {}
+    index = [numbers.setdefault(label, len(numbers)) for label in labels]
+    return list(numbers), np.array(index, dtype=np.int64)
+
+
+def _checked_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
+    if sample_weight is None:
+        return np.ones(n)
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.shape != (n,):
+        raise ValueError(f"sample_weight has shape {weights.shape} for {n} sequences; give one weight for each.")
+    wrong = ~(np.isfinite(weights) & (weights >= 0))
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        raise ValueError(f"sample_weight[{i}] is {weights[i]}; weights must be finite and not negative.")
+    return weights
+
+
+class Scale(NamedTuple):
+    """Where the values of each group lie and how far they spread, per dimension."""
+
+    mean: FloatArray  #: (K, d)
+    variance: FloatArray  #: (K, d) always positive
+
+    @staticmethod
+    def of(batch: Batch) -> Scale:
+        """Each group's own moments; the fewer its frames, the more of the variance within groups is mixed in.
+
+        A group without values takes the mean of all. Where nothing varies at all, one hundredth of the size of the
+        values stands in for a deviation, or one if they are zero.
+        """
+        count, mean, squares, extremes = group_moments(batch.X, batch.frame_offsets)
+        largest = extremes.max(axis=0)
+        total = np.maximum(count.sum(axis=0), 1.0)
+        overall = (count * mean).sum(axis=0) / total
+        mean = np.where(count > 0, mean, overall)
+        pooled = _positive(squares.sum(axis=0) / total, mean.var(axis=0), largest)
+        least = np.maximum((_RESOLUTION * largest) ** 2, _LEAST_VARIANCE)
+        return Scale(mean, np.maximum((squares + pooled) / (count + 1.0), least))
+
+
+def _positive(within: FloatArray, between: FloatArray, largest: FloatArray) -> FloatArray:
+    """Return the variance within groups, or else between them, or else one made from the size of the values."""
+    tiny = (_RESOLUTION * largest) ** 2
+    guess = np.where(largest > 0, (0.01 * largest) ** 2, 1.0)
+    return np.where(within > tiny, within, np.where(between > tiny, between, guess))

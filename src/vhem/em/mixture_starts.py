@@ -1,0 +1,102 @@
+"""Where EM-H3M starts: a partition of the sequences, made in several ways, and one HMM for each part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.em.grouped import Batch, Scale
+from vhem.estimators.fit_hmms import Options, fit_batch
+from vhem.kernels.filtering import log_likelihoods
+from vhem.kernels.kmeans import kmeans
+from vhem.kernels.parameters import Parameters
+
+_SAMPLE = 300  # sequences that Smyth's start compares pairwise; the others follow the likelihoods
+_TRIES = 5  # runs of k-means on the statistics of sequences
+_ITERATIONS = 10  # of Baum-Welch, for the HMMs that a start is made of
+
+Partition = Callable[[Batch, int, int, Options, np.random.Generator], IntArray]
+
+
+def at_random(batch: Batch, K: int, n_states: int, options: Options, rng: np.random.Generator) -> IntArray:
+    """Assign every sequence to a random cluster."""
+    del n_states, options
+    return rng.integers(K, size=len(batch.groups))
+
+
+def by_statistics(batch: Batch, K: int, n_states: int, options: Options, rng: np.random.Generator) -> IntArray:
+    """k-means on each sequence's means, deviations and average steps, per dimension."""
+    del n_states, options
+    Z = sequence_statistics(batch)
+    offsets = np.array([0, len(Z)])
+    best, least = np.zeros(len(Z), dtype=np.int64), np.inf
+    for _ in range(_TRIES):
+        labels = kmeans(Z, offsets, rng.random((1, K)))
+        count = np.maximum(np.bincount(labels, minlength=K), 1)[:, None]
+        centers = np.stack([np.bincount(labels, z, K) for z in Z.T], axis=1) / count
+        inertia = np.square(Z - centers[labels]).sum()
+        if inertia < least:
+            best, least = labels, inertia
+    return best
+
+
+def by_likelihoods(batch: Batch, K: int, n_states: int, options: Options, rng: np.random.Generator) -> IntArray:
+    """Smyth's start: one HMM per sequence, pairwise log-likelihoods, hierarchical clustering.
+
+    The squared distance of two sequences is what each loses, per frame, under the other's HMM; clusters are merged by
+    Ward's rule, because furthest neighbours, which Smyth took, make clusters of single outliers. Of many sequences a
+    sample is compared, and the others go where they are likeliest.
+    """
+    n = len(batch.groups)
+    chosen = np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))
+    if len(chosen) <= K:
+        return np.arange(n) % K
+    singles = batch.cut(chosen, batch.lengths[chosen], np.arange(len(chosen)), list(range(len(chosen))))
+    careful = options._replace(
+        max_iter=_ITERATIONS, n_init=3, startprob_prior=1.0, transmat_prior=1.0, covars_prior=1.0
+    )
+    hmms = fit_batch(singles, Scale.of(singles), n_states, careful, rng)
+    L = log_likelihoods(hmms.parameters, singles.X, singles.offsets, options.n_threads) / singles.lengths[:, None]
+    loss = np.maximum(np.diagonal(L)[:, None] - L, 0.0)
+    tree = linkage(np.sqrt(squareform(loss + loss.T, checks=False)), method="ward")
+    found = fcluster(tree, K, criterion="maxclust") - 1
+    if n == len(chosen):
+        return np.asarray(found, dtype=np.int64)
+    parameters = fit_parts(batch, chosen, found, K, n_states, options, rng)
+    labels = log_likelihoods(parameters, batch.X, batch.offsets, options.n_threads).argmax(axis=1)
+    labels[chosen] = found
+    return np.asarray(labels, dtype=np.int64)
+
+
+PARTITIONS: dict[str, Partition] = {"smyth": by_likelihoods, "kmeans": by_statistics, "random": at_random}
+
+
+def fit_parts(
+    batch: Batch, sequences: IntArray, labels: IntArray, K: int, n_states: int, options: Options,
+    rng: np.random.Generator,
+) -> Parameters:  # fmt: skip
+    """Return one HMM for each part of some sequences; a part without any gets one at random."""
+    empty = np.setdiff1d(np.arange(K), labels)
+    sequences = np.append(sequences, rng.choice(sequences, size=len(empty)))
+    labels = np.append(labels, empty)
+    order = np.argsort(labels, kind="stable")
+    parts = batch.cut(sequences[order], batch.lengths[sequences[order]], labels[order], list(range(K)))
+    parts = parts._replace(weights=np.ones(len(order)))
+    brief = options._replace(max_iter=_ITERATIONS, n_init=3)
+    return fit_batch(parts, Scale.of(parts), n_states, brief, rng).parameters
+
+
+def sequence_statistics(batch: Batch) -> FloatArray:
+    """Return the statistics of every sequence in units of their spread; what is unknown is average."""
+    whole = batch._replace(groups=np.arange(len(batch.groups)), ids=list(range(len(batch.groups))))
+    scale = Scale.of(whole)
+    steps = np.abs(np.diff(batch.X, axis=0, append=batch.X[-1:]))
+    steps[batch.offsets[1:] - 1] = 0.0
+    moved = np.add.reduceat(np.nan_to_num(steps), batch.offsets[:-1], axis=0) / batch.lengths[:, None]
+    features = np.concatenate([scale.mean, np.sqrt(scale.variance), moved], axis=1)
+    spread = features.std(axis=0)
+    return np.ascontiguousarray((features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0))

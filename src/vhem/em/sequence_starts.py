@@ -1,0 +1,179 @@
+"""Where Baum-Welch starts: HMMs made from the frames of each group, in several ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.em.grouped import Batch, Scale
+from vhem.em.topology import allowed
+from vhem.kernels.counting import normalised
+from vhem.kernels.kmeans import kmeans
+from vhem.kernels.parameters import Parameters
+
+_BLUR = 1.0  # imagined transitions (and first frames) per row, so that what nobody happened to do stays possible
+_LEAST_SHARE = 1e-2  # of the group's variance, that a state's variance starts with
+
+
+class Shape(NamedTuple):
+    """What the HMMs are to be."""
+
+    n_states: int
+    n_mix: int
+    covariance_type: str
+    topology: str
+
+
+Start = Callable[[Batch, Scale, Shape, np.random.Generator, int], Parameters]
+
+
+def start_kmeans(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Parameters:
+    """k-means on the frames of each group, in units of its deviations; transitions as the labels make them."""
+    Z = _standardised(batch, scale)
+    uniforms = rng.random((len(batch.ids), shape.n_states))
+    labels = kmeans(Z, batch.frame_offsets, uniforms, n_threads)
+    if shape.topology != "ergodic":
+        labels = _in_order_of_time(batch, labels, shape.n_states)
+    return _from_labels(batch, scale, shape, labels, rng, n_threads)
+
+
+def start_segments(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Parameters:
+    """Cut every sequence into as many stretches of equal length as there are states."""
+    T = np.repeat(batch.lengths, batch.lengths)
+    labels = _time(batch) * shape.n_states // T
+    return _from_labels(batch, scale, shape, labels, rng, n_threads)
+
+
+def start_cuts(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Parameters:
+    """Cut every sequence into stretches of random lengths, the same shares for all sequences of a group."""
+    cuts = np.sort(rng.random((len(batch.ids), shape.n_states - 1)), axis=1)
+    share = (_time(batch) + 0.5) / np.repeat(batch.lengths, batch.lengths)
+    labels = (share[:, None] > cuts[batch.owner]).sum(axis=1)
+    return _from_labels(batch, scale, shape, labels, rng, n_threads)
+
+
+def start_random(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Parameters:
+    """Take random frames as means, the group's variances, and random transitions."""
+    if shape.topology != "ergodic":
+        return start_cuts(batch, scale, shape, rng, n_threads)
+    K, S, M = len(batch.ids), shape.n_states, shape.n_mix
+    begins, ends = batch.frame_offsets[:-1, None], batch.frame_offsets[1:, None]
+    rows = begins + (rng.random((K, S * M)) * (ends - begins)).astype(np.int64)
+    frames = _filled(batch, scale)[rows].reshape(K, S, M, -1)
+    variances = np.broadcast_to(scale.variance[:, None, None], frames.shape)
+    return Parameters(
+        rng.dirichlet(np.ones(S), size=K),
+        rng.dirichlet(np.ones(S), size=(K, S)),
+        np.full((K, S, M), 1 / M),
+        frames,
+        _covars(variances, shape),
+        np.full(K, S, dtype=np.int64),
+    )
+
+
+STARTS: dict[str, Start] = {"kmeans": start_kmeans, "segments": start_segments, "random": start_random}
+
+
+def start_names(init: str, topology: str, n_init: int) -> list[Start]:
+    """Return one start per restart; "auto" is k-means for ergodic HMMs and segments for left-right ones."""
+    name = ("kmeans" if topology == "ergodic" else "segments") if init == "auto" else init
+    again = start_cuts if name == "segments" else STARTS[name]
+    return [STARTS[name]] + [again] * (n_init - 1)
+
+
+def _time(batch: Batch) -> IntArray:
+    return np.arange(len(batch.X)) - np.repeat(batch.offsets[:-1], batch.lengths)
+
+
+def _filled(batch: Batch, scale: Scale) -> FloatArray:
+    missing = np.isnan(batch.X)
+    return np.where(missing, scale.mean[batch.owner], batch.X) if missing.any() else batch.X
+
+
+def _standardised(batch: Batch, scale: Scale) -> FloatArray:
+    sizes = np.diff(batch.frame_offsets)
+    mean, deviation = (np.repeat(a, sizes, axis=0) for a in (scale.mean, np.sqrt(scale.variance)))
+    Z = (batch.X - mean) / deviation
+    return np.asarray(np.nan_to_num(Z, copy=False))
+
+
+def _in_order_of_time(batch: Batch, labels: IntArray, S: int) -> IntArray:
+    """Return each group's labels numbered by the average share of the sequence that has passed."""
+    K, place = len(batch.ids), batch.owner * S + labels
+    share = _time(batch) / np.repeat(batch.lengths, batch.lengths)
+    count = np.bincount(place, minlength=K * S)
+    when = np.bincount(place, share, K * S) / np.maximum(count, 1)
+    when = np.where(count > 0, when, 2.0).reshape(K, S)
+    rank = when.argsort(axis=1, kind="stable").argsort(axis=1, kind="stable")
+    return np.asarray(rank.ravel()[place])
+
+
+def _from_labels(
+    batch: Batch, scale: Scale, shape: Shape, labels: IntArray, rng: np.random.Generator, n_threads: int
+) -> Parameters:
+    K, S, M = len(batch.ids), shape.n_states, shape.n_mix
+    state = batch.owner * S + labels
+    component = _components(batch, scale, state, K * S, M, rng, n_threads)
+    mean, variance, count = _moments(batch, scale, component, S, M, rng)
+    start_mask, trans_mask = allowed(shape.topology, S)
+    start, trans = _counts(batch, state, K, S)
+    return Parameters(
+        normalised((start + _BLUR / S) * start_mask, np.ones((K, S))),
+        normalised((trans + _BLUR / S) * trans_mask, np.ones((K, S, S))),
+        normalised(count + 1 / M, np.ones((K, S, M))),
+        mean,
+        _covars(variance, shape),
+        np.full(K, S, dtype=np.int64),
+    )
+
+
+def _components(
+    batch: Batch, scale: Scale, state: IntArray, n: int, M: int, rng: np.random.Generator, n_threads: int
+) -> IntArray:
+    """Return the Gaussian of every frame: k-means once more, on the frames of each state."""
+    if M == 1:
+        return state
+    order = np.argsort(state, kind="stable")
+    offsets = np.searchsorted(state[order], np.arange(n + 1)).astype(np.int64)
+    inside = np.empty(len(state), dtype=np.int64)
+    inside[order] = kmeans(_standardised(batch, scale)[order], offsets, rng.random((n, M)), n_threads)
+    return state * M + inside
+
+
+def _moments(
+    batch: Batch, scale: Scale, place: IntArray, S: int, M: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return means, variances (one imagined frame of the group's variance mixed in) and counts of all Gaussians."""
+    K, d = scale.mean.shape
+    n = K * S * M
+    X = _filled(batch, scale)
+    count = np.bincount(place, minlength=n).astype(np.float64)
+    center = np.repeat(scale.mean, S * M, axis=0)
+    own = scale.variance.repeat(S * M, axis=0)
+    mean, variance = np.empty((n, d)), np.empty((n, d))
+    for j in range(d):
+        offset = np.bincount(place, X[:, j] - center[place, j], n) / np.maximum(count, 1)
+        mean[:, j] = center[:, j] + offset
+        squares = np.bincount(place, (X[:, j] - mean[place, j]) ** 2, n)
+        variance[:, j] = np.maximum((squares + own[:, j]) / (count + 1), _LEAST_SHARE * own[:, j])
+    empty = np.flatnonzero(count == 0)
+    mean[empty] += np.sqrt(own[empty]) * rng.standard_normal((len(empty), d))
+    return mean.reshape(K, S, M, d), variance.reshape(K, S, M, d), count.reshape(K, S, M)
+
+
+def _counts(batch: Batch, state: IntArray, K: int, S: int) -> tuple[FloatArray, FloatArray]:
+    start = np.bincount(state[batch.offsets[:-1]], minlength=K * S).reshape(K, S)
+    moves = np.ones(len(state), dtype=bool)
+    moves[batch.offsets[1:] - 1] = False
+    at = np.flatnonzero(moves)
+    trans = np.bincount(state[at] * S + state[at + 1] % S, minlength=K * S * S).reshape(K, S, S)
+    return start.astype(np.float64), trans.astype(np.float64)
+
+
+def _covars(variances: FloatArray, shape: Shape) -> FloatArray:
+    if shape.covariance_type == "diag":
+        return np.ascontiguousarray(variances)
+    return np.asarray(variances[..., None] * np.eye(variances.shape[-1]))

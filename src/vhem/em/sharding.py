@@ -1,0 +1,55 @@
+"""VHEM's base models in shards: an E-step maps over them, wherever they are kept, and only its sums travel."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from vhem._support.arrays import FloatArray
+from vhem.executors.local import Executor, SerialExecutor
+from vhem.kernels.parameters import Parameters, Statistics
+from vhem.kernels.reduction import BaseModels, Shortcuts, e_step
+
+#: Base models in a shard, at most. Sums are made per shard and added up in order, so this number, and nothing about the
+#: executor, decides how they round: every executor gives the same bits.
+SHARD = 8192
+
+
+class Shards(NamedTuple):
+    """Base models in shards, and the executor that keeps them."""
+
+    kept: list[Any]
+    executor: Executor
+    virtual_frames: float  #: Σ N_i τ
+
+    @staticmethod
+    def of(base: BaseModels, executor: Executor | None = None) -> Shards:
+        """Cut base models into shards and bring them to where the executor works."""
+        executor = SerialExecutor() if executor is None else executor
+        kept = executor.keep(_cut(base), "vhem-shard")
+        return Shards(kept, executor, float(base.counts.sum()) * base.tau)
+
+    def e_step(
+        self,
+        reduced: Parameters,
+        weights: FloatArray,
+        shortcuts: Shortcuts,
+        n_threads: int = 1,
+        anchors: FloatArray | None = None,
+        want_responsibilities: bool = False,
+    ) -> Statistics:
+        """Return the bound and the sums over all base models; see `vhem.kernels.reduction.e_step`."""
+        threads = self.executor.inner_jobs or n_threads
+        arguments = (reduced, weights, shortcuts, threads, anchors, want_responsibilities)
+        return Statistics.total(self.executor.map(e_step, self.kept, *arguments, name="vhem-e-step"))
+
+
+def _cut(base: BaseModels) -> list[BaseModels]:
+    n = len(base.counts)
+    n_shards = -(-n // SHARD)
+    if n_shards == 1:
+        return [base]
+    ends = [n * (s + 1) // n_shards for s in range(n_shards)]
+    rows = [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
+    return [
+        BaseModels(base.parameters.take(r), base.occupancy[r], base.counts[r], base.scales[r], base.tau) for r in rows
+    ]

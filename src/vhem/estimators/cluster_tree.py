@@ -1,0 +1,267 @@
+"""The tree that successive clusterings of HMMs make: to walk, to cut, to export, and to search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_integer
+from vhem._support.saving import Saveable
+from vhem.estimators.divergence import expected_log_likelihood
+from vhem.models import H3M, HMM
+from vhem.sequences import Sequences, SequencesLike, as_sequences
+
+
+@dataclass(frozen=True)
+class Node:
+    """One HMM of the tree."""
+
+    level: int  #: 0 for the inputs, 1 for the centres of the first level, …
+    index: int  #: its place within the level
+    name: str
+    weight: float
+    children: list[int]  #: places within the level below
+    hmm: HMM
+
+
+class SearchResult(NamedTuple):
+    """The inputs that suit each query best."""
+
+    indices: IntArray  #: (n, k) places of the inputs, best first; -1 where fewer were reached
+    scores: FloatArray  #: (n, k) log-likelihoods (sequences) or J (HMMs); -inf where fewer were reached
+    n_scored: IntArray  #: (n,) HMMs that each query was compared with, centres included
+
+
+class Tree(Saveable):
+    """A hierarchy of HMMs: inputs below, clusters of clusters above.
+
+    Parameters
+    ----------
+    inputs : H3M
+        The leaves.
+    levels : list of H3M
+        The centres of each level, from the one above the leaves to the top.
+    parents : list of ndarray
+        For every level below the top: the place of each HMM's cluster in the level above it.
+    tau : int
+        Length of the imagined sequences when HMMs are searched for.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> at = lambda x: vhem.HMM([1.0], [[1.0]], [[x]], [[1.0]])
+    >>> inputs = vhem.H3M([at(x) for x in (0.0, 1.0, 20.0, 21.0)], ids=["a", "b", "c", "d"])
+    >>> tree = vhem.HierarchicalVHEM(levels=(2, 1), random_state=0).fit(inputs).tree_
+    >>> tree.to_newick()
+    '((a:1,b:1)L1.0:1,(c:1,d:1)L1.1:1)L2.0;'
+    >>> tree.cut(2)
+    array([0, 0, 1, 1])
+    >>> tree.search(at(20.2), k=1).indices
+    array([[2]])
+    """
+
+    def __init__(self, inputs: H3M, levels: list[H3M], parents: list[IntArray], tau: int = 10) -> None:
+        self.layers = [inputs, *levels]
+        self.parents = parents
+        self.tau = tau
+        self._children = [
+            [np.flatnonzero(parent == k) for k in range(len(above))]
+            for parent, above in zip(parents, self.layers[1:], strict=True)
+        ]
+
+    def __repr__(self) -> str:
+        return f"Tree({' → '.join(str(len(layer)) for layer in self.layers)})"
+
+    def children(self, level: int, index: int) -> IntArray:
+        """Return the places, in the level below, of what a centre stands for; a leaf has none."""
+        return self._children[level - 1][index] if level else np.array([], dtype=np.int64)
+
+    def members(self, level: int, index: int) -> IntArray:
+        """Return the inputs below a node."""
+        return np.flatnonzero(self.labels(level) == index)
+
+    def labels(self, level: int) -> IntArray:
+        """Return the cluster of every input at a level; level 0 is the inputs themselves."""
+        labels = np.arange(len(self.layers[0]))
+        for parent in self.parents[:level]:
+            labels = parent[labels]
+        return labels
+
+    def node(self, level: int, index: int) -> Node:
+        """Return one node with its HMM."""
+        layer = self.layers[level]
+        children = self.children(level, index).tolist()
+        return Node(level, index, self._name(level, index), float(layer.weights[index]), children, layer[index])
+
+    def walk(self) -> Iterator[Node]:
+        """Yield all nodes from the top down, every node before its children."""
+        top = len(self.layers) - 1
+        for index in range(len(self.layers[top])):
+            yield from self._walk_below(top, index)
+
+    def cut(self, n_clusters: int) -> IntArray:
+        """Return the cluster of every input at the level that has `n_clusters` clusters."""
+        sizes = [len(layer) for layer in self.layers]
+        if n_clusters not in sizes[1:]:
+            raise ValueError(f"n_clusters must be the size of a level, {sizes[1:]}, got {n_clusters!r}.")
+        return self.labels(len(sizes) - 1 - sizes[::-1].index(n_clusters))
+
+    def search(
+        self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 4, n_jobs: int | None = None
+    ) -> SearchResult:
+        """Find the inputs that suit sequences or HMMs best, without trying them all.
+
+        From the top down, only what lies below the `beam_width` best centres of a level is looked at. A wider beam
+        finds more of what an exhaustive comparison would find, at more cost.
+
+        Parameters
+        ----------
+        query : sequences, HMM or H3M
+            Sequences are scored by their log-likelihood, HMMs by J, the expected log-likelihood of their sequences.
+        k : int
+            How many inputs to return for each query.
+        beam_width : int
+            Centres kept at each level.
+        n_jobs : int, optional
+            Threads; None uses every core.
+
+        Returns
+        -------
+        SearchResult
+            Indices and scores of the best inputs, and how many HMMs were compared.
+        """
+        k, beam_width = check_integer("k", k, 1), check_integer("beam_width", beam_width, 1)
+        queries = query if isinstance(query, H3M) else H3M([query]) if isinstance(query, HMM) else as_sequences(query)
+        n = len(queries)
+        n_scored = np.zeros(n, dtype=np.int64)
+        top = len(self.layers) - 1
+        candidates = [np.arange(len(self.layers[top]))] * n
+        for level in range(top, -1, -1):
+            scores = self._score(queries, level, candidates, n_jobs)
+            n_scored += [len(c) for c in candidates]
+            kept = beam_width if level else k
+            best = [np.argsort(-s, kind="stable")[:kept] for s in scores]
+            if level == 0:
+                return self._result(candidates, scores, best, k, n_scored)
+            candidates = [
+                np.concatenate([self.children(level, node) for node in found[b]])
+                for found, b in zip(candidates, best, strict=True)
+            ]
+        raise AssertionError("the leaves end the loop")
+
+    def _score(
+        self, queries: Sequences | H3M, level: int, candidates: list[IntArray], n_jobs: int | None
+    ) -> list[FloatArray]:
+        """Score each query against its own candidates, queries with the same candidates together."""
+        groups: dict[bytes, list[int]] = {}
+        for q, nodes in enumerate(candidates):
+            groups.setdefault(nodes.tobytes(), []).append(q)
+        scores: list[FloatArray] = [np.empty(0)] * len(candidates)
+        for together in groups.values():
+            nodes = candidates[together[0]]
+            if not len(nodes):
+                continue
+            hmms, part = self.layers[level][nodes], queries[np.array(together)]
+            if isinstance(part, H3M):
+                found = expected_log_likelihood(part, hmms, self.tau, n_jobs=n_jobs)
+            else:
+                found = hmms.log_likelihoods(part, n_jobs=n_jobs)
+            for q, row in zip(together, found, strict=True):
+                scores[q] = row
+        return scores
+
+    @staticmethod
+    def _result(
+        candidates: list[IntArray], scores: list[FloatArray], best: list[IntArray], k: int, n_scored: IntArray
+    ) -> SearchResult:
+        indices = np.full((len(best), k), -1, dtype=np.int64)
+        values = np.full((len(best), k), -np.inf)
+        for q, order in enumerate(best):
+            indices[q, : len(order)] = candidates[q][order]
+            values[q, : len(order)] = scores[q][order]
+        return SearchResult(indices, values, n_scored)
+
+    def to_newick(self) -> str:
+        """Return the tree in Newick's notation; every step up has length one."""
+        top = len(self.layers) - 1
+        roots = [self._newick(top, index) for index in range(len(self.layers[top]))]
+        return f"{roots[0]};" if len(roots) == 1 else f"({','.join(f'{root}:1' for root in roots)})root;"
+
+    def to_json(self) -> str:
+        """Return the tree as JSON: nested objects with name, level, weight and children."""
+        top = len(self.layers) - 1
+        return json.dumps([self._nested(top, index) for index in range(len(self.layers[top]))], indent=2)
+
+    def to_linkage(self) -> FloatArray:
+        """Return a table like those of SciPy's hierarchical clustering, (n - 1, 4).
+
+        A cluster of several is written as successive merges at the height of its level; what is still apart at the
+        top is merged one step above it.
+        """
+        rows: list[tuple[float, float, float, float]] = []
+        n = len(self.layers[0])
+        ids, sizes = list(range(n)), [1] * n
+        for level in range(1, len(self.layers) + 1):
+            top = level == len(self.layers)
+            groups = [range(len(ids))] if top else self._children[level - 1]
+            merged = [
+                self._merge([ids[g] for g in group], [sizes[g] for g in group], level, rows, n) for group in groups
+            ]
+            ids, sizes = [m[0] for m in merged], [m[1] for m in merged]
+        return np.array(rows, dtype=np.float64).reshape(-1, 4)
+
+    def to_networkx(self) -> Any:
+        """Return a networkx directed graph, edges from the top down, nodes named as in Newick's notation."""
+        try:
+            import networkx as nx  # noqa: PLC0415  (an optional library)
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError("to_networkx needs networkx: pip install networkx") from None
+
+        graph = nx.DiGraph()
+        for node in self.walk():
+            graph.add_node(node.name, level=node.level, index=node.index, weight=node.weight)
+            graph.add_edges_from((node.name, self._name(node.level - 1, child)) for child in node.children)
+        return graph
+
+    def _name(self, level: int, index: int) -> str:
+        return str(self.layers[0].ids[index]) if level == 0 else f"L{level}.{index}"
+
+    def _walk_below(self, level: int, index: int) -> Iterator[Node]:
+        node = self.node(level, index)
+        yield node
+        for child in node.children:
+            yield from self._walk_below(level - 1, child)
+
+    def _newick(self, level: int, index: int) -> str:
+        name = self._name(level, index)
+        if any(c in name for c in " ()[]{}:;,'\t\n"):
+            name = "'" + name.replace("'", "''") + "'"
+        below = [f"{self._newick(level - 1, int(child))}:1" for child in self.children(level, index)]
+        return f"({','.join(below)}){name}" if below else name
+
+    def _nested(self, level: int, index: int) -> dict[str, Any]:
+        weight = float(self.layers[level].weights[index])
+        out: dict[str, Any] = {"name": self._name(level, index), "level": level, "index": index, "weight": weight}
+        if level:
+            out["children"] = [self._nested(level - 1, int(child)) for child in self.children(level, index)]
+        return out
+
+    @staticmethod
+    def _merge(
+        ids: list[int], sizes: list[int], height: float, rows: list[tuple[float, float, float, float]], n: int
+    ) -> tuple[int, int]:
+        """Merge clusters one after the other; return the number and the size of what comes out, -1 for nothing."""
+        real = [(i, s) for i, s in zip(ids, sizes, strict=True) if s]
+        if not real:
+            return -1, 0
+        number, size = real[0]
+        for other, other_size in real[1:]:
+            size += other_size
+            rows.append((min(number, other), max(number, other), height, size))
+            number = n + len(rows) - 1
+        return number, size

@@ -1,0 +1,109 @@
+"""Expected log-likelihoods between HMMs, and the divergence made of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vhem._support.arrays import FloatArray
+from vhem._support.checks import check_h3m, check_in_range, check_integer
+from vhem.kernels import reduction as kernels
+from vhem.kernels.engine import n_threads
+from vhem.kernels.parameters import Parameters
+from vhem.models import H3M, HMM
+
+
+def expected_log_likelihood(
+    base: H3M | HMM, reduced: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None
+) -> FloatArray:
+    """Lower bound on how likely sequences of one HMM are under another.
+
+    J_ij ≤ E_{y ~ base i} [ log p(y_1:τ | reduced j) ], by the variational recursion of VHEM. The bound can be loose,
+    and J_ii is not the negative entropy of model i: compare models through :func:`divergence`, not through J alone.
+
+    Parameters
+    ----------
+    base : H3M or HMM
+        The models that sequences are imagined from.
+    reduced : H3M or HMM
+        The models that judge them.
+    tau : int
+        Length of the imagined sequences.
+    n_jobs : int, optional
+        Threads; None uses every core. The result does not depend on it.
+
+    Returns
+    -------
+    ndarray of shape (K_base, K_reduced)
+        J.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> calm = vhem.HMM([1.0], [[1.0]], [[0.0]], [[1.0]])
+    >>> wild = vhem.HMM([1.0], [[1.0]], [[0.0]], [[4.0]])
+    >>> vhem.expected_log_likelihood(calm, [calm, wild], tau=1).round(4)
+    array([[-1.4189, -1.7371]])
+    """
+    base_h3m, reduced_h3m = check_h3m("base", base), check_h3m("reduced", reduced)
+    tau = check_integer("tau", tau, 1)
+    check_dimensions("base", base_h3m, "reduced", reduced_h3m)
+    base_parameters = match_covariances(base_h3m.parameters, reduced_h3m.covariance_type)
+    with np.errstate(over="ignore", invalid="ignore"):  # the result is checked
+        J = kernels.expected_log_likelihood(base_parameters, reduced_h3m.parameters, tau, n_threads=n_threads(n_jobs))
+    check_in_range("an expected log-likelihood", J)
+    return J
+
+
+def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None) -> FloatArray:
+    """How badly model j of `b` stands in for model i of `a`: J_ii - J_ij.
+
+    Zero for equal models, not symmetric, and, since J is a bound, it may fall slightly below zero.
+
+    Parameters
+    ----------
+    a, b : H3M or HMM
+        The models to compare.
+    tau : int
+        Length of the imagined sequences.
+    n_jobs : int, optional
+        Threads; None uses every core.
+
+    Returns
+    -------
+    ndarray of shape (K_a, K_b)
+        The divergences, in nats per sequence of length τ.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> calm = vhem.HMM([1.0], [[1.0]], [[0.0]], [[1.0]])
+    >>> wild = vhem.HMM([1.0], [[1.0]], [[0.0]], [[4.0]])
+    >>> vhem.divergence([calm, wild], [calm, wild], tau=1).round(4)
+    array([[0.    , 0.3181],
+           [0.8069, 0.    ]])
+    """
+    first, tau = check_h3m("a", a), check_integer("tau", tau, 1)
+    to_self = kernels.self_log_likelihood(first.parameters, tau, n_threads=n_threads(n_jobs))
+    return to_self[:, None] - expected_log_likelihood(first, b, tau, n_jobs=n_jobs)
+
+
+def check_dimensions(name: str, h3m: H3M, other_name: str, other: H3M) -> None:
+    """Refuse models of observations with different numbers of dimensions."""
+    if h3m.n_dims != other.n_dims:
+        raise ValueError(
+            f"{name} has HMMs of {h3m.n_dims} dimensions, {other_name} of {other.n_dims}: "
+            "both must model the same kind of observation."
+        )
+
+
+def match_covariances(base: Parameters, covariance_type: str) -> Parameters:
+    """Return base models in the reduced models' type of covariance.
+
+    Exact both ways: a variance is a full covariance with zeros, and reduced models with diagonal covariances see only
+    the diagonal of a base model's.
+    """
+    if base.is_diagonal and covariance_type == "full":
+        return base._replace(covars=base.covars[..., None] * np.eye(base.means.shape[-1]))
+    if not base.is_diagonal and covariance_type == "diag":
+        return base._replace(covars=np.ascontiguousarray(np.diagonal(base.covars, axis1=-2, axis2=-1)))
+    return base

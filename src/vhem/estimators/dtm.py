@@ -1,0 +1,321 @@
+"""EM-DTM: mixtures of linear dynamical systems (dynamic textures) learned from sequences."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_choice, check_enough, check_integer, check_real
+from vhem._support.randomness import generator
+from vhem._support.saving import Saveable
+from vhem.em.lds_loop import Run, Settings, in_order, run, warn
+from vhem.kernels import lds as kernels
+from vhem.kernels.blas import single_threaded
+from vhem.kernels.lds import Systems, spectral_radius
+from vhem.models.lds import MixtureOfLDS, complete_sequences
+from vhem.sequences import Sequences, SequencesLike
+
+_LEAST_NOISE = 0.01  # of a dimension's variance, with which EM starts even where the states explain all of it
+_LLOYD = 3  # rounds of reassignment when the members of a component are split in two
+_GROWTH_ITERATIONS = 15  # of EM between two splittings
+
+
+class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Learn a mixture of linear dynamical systems from sequences by EM.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of systems.
+    n_states : int
+        Dimensions of each system's state.
+    noise : {"diag", "isotropic"}
+        Noise of the observations: one variance per dimension, or one for all.
+    init : {"splitting", "pca"} or MixtureOfLDS
+        "splitting": one system is learned from all sequences, then the heaviest are split in two, 1, 2, 4, … up to
+        `n_components`, with EM in between. "pca": sequences are grouped by their means and spreads, and each group
+        gives a system, its states being the principal components. A mixture is taken as it is, and its order is kept.
+    n_init : int
+        Restarts; the one with the highest likelihood is kept.
+    max_iter : int
+        Largest number of iterations.
+    tol : float
+        A run ends when the log-likelihood rises by less than this many nats per frame.
+    noise_floor : float
+        Smallest variance of the noise, as a share of the mean variance of the observations.
+    stable : bool
+        Whether every A is kept stable (spectral radius below one). Off: it is whatever the data ask for, and
+        ``model_[k].spectral_radius`` reports it.
+    random_state : int, numpy Generator, RandomState or None
+        Seed of the starts.
+
+    Attributes
+    ----------
+    model_ : MixtureOfLDS
+        The mixture, heaviest system first.
+    labels_, responsibilities_ : ndarray of shape (n,) and (n, n_components)
+        System of each sequence, and the probabilities.
+    lower_bound_, lower_bounds_ : float, ndarray
+        Log-likelihood of all sequences, at the end and after every E-step of the final run. It never falls.
+    n_iter_, converged_ : int, bool
+        Iterations of the final run, and whether it settled.
+    n_empty_, n_floored_, n_held_back_ : int
+        Components without members, variances at the floor, and systems held back by `stable`, at the end.
+
+    References
+    ----------
+    A. B. Chan, N. Vasconcelos, "Modeling, clustering, and segmenting video with mixtures of dynamic textures", IEEE
+    Transactions on Pattern Analysis and Machine Intelligence 30, 2008.
+
+    Examples
+    --------
+    >>> from vhem import DynamicTextureMixture, LinearDynamicalSystem, MixtureOfLDS
+    >>> slow = LinearDynamicalSystem([[0.98]], [[1.0], [1.0]], [[0.1]], 0.1)
+    >>> fast = LinearDynamicalSystem([[-0.9]], [[1.0], [-1.0]], [[1.0]], 0.1)
+    >>> sequences, truth = MixtureOfLDS([slow, fast]).sample(12, length=30, random_state=0)
+    >>> fit = DynamicTextureMixture(n_components=2, n_states=1, random_state=0).fit(sequences)
+    >>> bool((fit.labels_ == truth).all() or (fit.labels_ == 1 - truth).all())
+    True
+    """
+
+    model_: MixtureOfLDS
+    labels_: IntArray
+    responsibilities_: FloatArray
+    lower_bound_: float
+    lower_bounds_: FloatArray
+    n_iter_: int
+    converged_: bool
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        n_states: int = 2,
+        noise: str = "diag",
+        init: str | MixtureOfLDS = "splitting",
+        n_init: int = 1,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        noise_floor: float = 1e-6,
+        stable: bool = True,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_states = n_states
+        self.noise = noise
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.noise_floor = noise_floor
+        self.stable = stable
+        self.random_state = random_state
+
+    def fit(self, X: SequencesLike, y: Any = None) -> Self:
+        """Learn from the sequences `X`."""
+        del y
+        self._check_parameters()
+        sequences = complete_sequences(X)
+        check_enough("n_components", self.n_components, len(sequences), "sequences")
+        if isinstance(self.init, MixtureOfLDS):
+            check_same_dimensions(self.init, sequences.n_dims)
+        settings = self._settings(sequences)
+        n_init = 1 if isinstance(self.init, MixtureOfLDS) else self.n_init
+        runs = [self._run(sequences, settings, rng) for rng in generator(self.random_state).spawn(n_init)]
+        best = max(runs, key=lambda r: r.bounds[-1])
+        self.model_ = keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
+        warn(best, type(self).__name__, self.max_iter, self.tol)
+        return self
+
+    def fit_predict(self, X: SequencesLike, y: Any = None, **kwargs: Any) -> IntArray:
+        """Learn from the sequences `X` and return the system of each."""
+        del kwargs
+        return self.fit(X, y).labels_
+
+    def predict(self, X: SequencesLike) -> IntArray:
+        """Return the most probable system of each sequence."""
+        check_is_fitted(self)
+        return self.model_.predict(X)
+
+    def predict_proba(self, X: SequencesLike) -> FloatArray:
+        """Return the probability of each system for each sequence."""
+        check_is_fitted(self)
+        return self.model_.predict_proba(X)
+
+    def score(self, X: SequencesLike, y: Any = None) -> float:
+        """Return the mean log-likelihood of the sequences."""
+        del y
+        check_is_fitted(self)
+        return float(self.model_.score_samples(X).mean())
+
+    def sample(self, n_sequences: int, length: Any, random_state: Any = None) -> tuple[Sequences, IntArray]:
+        """Return random sequences from `model_`, and the system of each."""
+        check_is_fitted(self)
+        return self.model_.sample(n_sequences, length, random_state)
+
+    def _check_parameters(self) -> None:
+        check_integer("n_components", self.n_components, 1)
+        check_integer("n_states", self.n_states, 1)
+        check_choice("noise", self.noise, ("diag", "isotropic"))
+        check_integer("n_init", self.n_init, 1)
+        check_integer("max_iter", self.max_iter, 0)
+        check_real("tol", self.tol, 0.0)
+        check_real("noise_floor", self.noise_floor, 0.0, open_interval=True)
+        if isinstance(self.init, MixtureOfLDS):
+            check_start(self.init, "n_components", self.n_components, self.stable)
+        else:
+            check_choice("init", self.init, ("splitting", "pca"))
+
+    def _settings(self, sequences: Sequences) -> Settings:
+        variance = float(sequences.X.var(axis=0).mean())
+        if not variance > 0:
+            raise ValueError("the sequences are constant: there is nothing to learn a dynamical system from.")
+        floor = self.noise_floor * variance
+        threshold = self.tol * len(sequences.X)
+        return Settings(self.max_iter, threshold, floor, self.noise == "isotropic", self.stable)
+
+    def _run(self, sequences: Sequences, settings: Settings, rng: np.random.Generator) -> Run:
+        e_step = partial(kernels.e_step, X=sequences.X, offsets=sequences.offsets)
+        if isinstance(self.init, MixtureOfLDS):
+            return run(self.init.parameters, self.init.weights, e_step, settings)
+        if self.init == "pca":
+            systems = self._from_groups(sequences, rng)
+            return run(systems, np.full(self.n_components, 1 / self.n_components), e_step, settings)
+        systems, weights = pca_system(list(sequences), self.n_states), np.ones(1)
+        while len(weights) < self.n_components:
+            grown = run(systems, weights, e_step, settings._replace(max_iter=min(_GROWTH_ITERATIONS, self.max_iter)))
+            systems, weights = _split(grown, list(sequences), self.n_components, rng)
+        return run(systems, weights, e_step, settings)
+
+    def _from_groups(self, sequences: Sequences, rng: np.random.Generator) -> Systems:
+        from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
+
+        features = np.array([np.concatenate([y.mean(0), y.std(0)]) for y in sequences])
+        spread = features.std(0)
+        scaled = (features - features.mean(0)) / np.where(spread > 0, spread, 1.0)
+        labels = KMeans(self.n_components, n_init=3, random_state=int(rng.integers(2**31))).fit_predict(scaled)
+        every = list(sequences)
+        groups = [[every[i] for i in np.flatnonzero(labels == k)] or every for k in range(self.n_components)]
+        return stacked([pca_system(group, self.n_states) for group in groups])
+
+
+def keep(estimator: Any, best: Run) -> MixtureOfLDS:
+    """Store what every estimator of dynamical systems learns, and return the mixture."""
+    estimator.responsibilities_ = best.responsibilities
+    estimator.labels_ = best.responsibilities.argmax(1)
+    estimator.lower_bounds_ = np.array(best.bounds)
+    estimator.lower_bound_ = best.bounds[-1]
+    estimator.n_iter_ = len(best.bounds) - 1
+    estimator.converged_ = best.converged
+    estimator.n_empty_, estimator.n_floored_ = best.n_empty, best.n_floored
+    estimator.n_held_back_ = best.n_held_back
+    return MixtureOfLDS.of(best.systems, best.weights)
+
+
+def check_start(init: MixtureOfLDS, name: str, n: int, stable: bool) -> None:
+    """Refuse a start that cannot be improved within the limits."""
+    if len(init) != n:
+        raise ValueError(f"init has {len(init)} systems but {name} is {n}: make them agree.")
+    for k, system in enumerate(init):
+        if stable and system.spectral_radius >= 1:
+            raise ValueError(
+                f"system {k} of init has spectral radius {system.spectral_radius:.6g} and is not stable; scale its A, "
+                "or set stable=False."
+            )
+
+
+def check_same_dimensions(init: MixtureOfLDS, n_dims: int) -> None:
+    """Refuse a start made for other observations."""
+    if init.n_dims != n_dims:
+        raise ValueError(f"init has {init.n_dims} dimensions, but the input has {n_dims}; they must agree.")
+
+
+def stacked(parts: list[Systems]) -> Systems:
+    """Return several sets of systems as one."""
+    return Systems._make(map(np.concatenate, zip(*parts, strict=True)))
+
+
+@single_threaded
+def pca_system(sequences: list[FloatArray], n: int) -> Systems:
+    """Return one system whose states are the principal components of the sequences (Doretto's start).
+
+    Where n exceeds the number of dimensions, components are taken of as many successive frames as are needed.
+    """
+    d = sequences[0].shape[1]
+    span = -(-n // d)
+    X = np.concatenate(sequences)
+    offset, variances = X.mean(0), X.var(0)
+    long_enough = [y - offset for y in sequences if len(y) >= span]
+    if not long_enough:
+        raise ValueError(
+            f"no sequence has the {span} frames that n_states={n} in {d} dimensions needs; ask for fewer states."
+        )
+    windows = [np.concatenate([y[k : len(y) - span + 1 + k] for k in range(span)], axis=1) for y in long_enough]
+    axes = np.zeros((span * d, n))
+    found = np.linalg.svd(np.concatenate(windows), full_matrices=False)[2][:n]
+    axes[:, : len(found)] = found.T
+    states = [window @ axes for window in windows]
+    every, y_now = np.concatenate(states), np.concatenate([window[:, :d] for window in windows])
+    C = np.linalg.lstsq(every, y_now, rcond=None)[0].T
+    A, Q = _autoregression(states)
+    R = np.maximum((y_now - every @ C.T).var(axis=0), _LEAST_NOISE * variances + 1e-9 * variances.mean())
+    first = np.array([x[0] for x in states]).mean(0)
+    spread = every.T @ every / len(every) + Q
+    return Systems(*(array[None] for array in (A, C, Q, R, first, spread, offset)))
+
+
+def _autoregression(states: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Return A, shrunk until it is stable, and Q, kept positive definite so that EM can change it in all directions."""
+    n = states[0].shape[1]
+    before, after = np.concatenate([x[:-1] for x in states]), np.concatenate([x[1:] for x in states])
+    every = np.concatenate(states)
+    least = 1e-3 * (every**2).mean() * np.eye(n) + 1e-12 * np.eye(n)
+    if not len(before):
+        return 0.5 * np.eye(n), least + np.diag((every**2).mean(0))
+    A = np.linalg.lstsq(before, after, rcond=None)[0].T
+    radius = spectral_radius(A)
+    A = A * (0.99 / radius) if radius >= 0.99 else A
+    left = after - before @ A.T
+    return A, left.T @ left / len(left) + least
+
+
+def _split(
+    grown: Run, sequences: list[FloatArray], n_components: int, rng: np.random.Generator
+) -> tuple[Systems, FloatArray]:
+    """Return the systems with the heaviest split in two, twice as many or as many as wanted."""
+    K = len(grown.weights)
+    chosen = np.argsort(-grown.weights, kind="stable")[: min(K, n_components - K)]
+    labels = grown.responsibilities.argmax(1)
+    parts, weights = [grown.systems.take(np.setdiff1d(np.arange(K), chosen))], [np.delete(grown.weights, chosen)]
+    for k in chosen:
+        members = np.flatnonzero(labels == k)
+        if len(members) < 2:  # nothing to split: two of all, which their own randomness will part
+            members = np.arange(len(sequences))
+        halves, share = _halves([sequences[i] for i in members], grown.systems.A.shape[-1], rng)
+        parts.append(halves)
+        weights.append(grown.weights[k] * np.array([share, 1 - share]))
+    together = np.concatenate(weights) + 1e-6
+    return stacked(parts), together / together.sum()
+
+
+def _halves(sequences: list[FloatArray], n: int, rng: np.random.Generator) -> tuple[Systems, float]:
+    """Part sequences in two by how well systems made from them explain them, and return a system of each part.
+
+    One seed is drawn, the other is the sequence that the first one's system explains worst.
+    """
+    lengths = np.array([len(y) for y in sequences])
+    X, offsets = np.concatenate(sequences), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    first = pca_system([sequences[rng.integers(len(sequences))]], n)
+    worst = int((kernels.log_likelihoods(first, X, offsets)[:, 0] / lengths).argmin())
+    pair = stacked([first, pca_system([sequences[worst]], n)])
+    for _ in range(_LLOYD):
+        nearer = kernels.log_likelihoods(pair, X, offsets).argmax(1) == 0
+        if nearer.all() or not nearer.any():
+            nearer = rng.permutation(len(sequences)) < len(sequences) // 2
+        groups = ([y for y, here in zip(sequences, nearer, strict=True) if here == side] for side in (True, False))
+        pair = stacked([pca_system(group, n) for group in groups])
+    return pair, float(nearer.mean())

@@ -1,0 +1,166 @@
+"""HEM for Gaussian mixtures as an estimator: VHEM on HMMs of one state and sequences of one frame."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_enough, check_integer
+from vhem._support.saving import Saveable
+from vhem.estimators.vhem import VHEM
+from vhem.models import GMM, H3M
+
+MixtureLike = Any  #: GMM, a fitted scikit-learn GaussianMixture, or a list of such
+
+
+class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+    """Reduce a Gaussian mixture to fewer components (hierarchical EM).
+
+    Points imagined from each component of the given mixture are explained by a smaller one; no point is ever drawn.
+    The result is a mixture again, so that hierarchies are made by reducing what came out.
+
+    Parameters
+    ----------
+    n_components : int
+        Components of the reduced mixture.
+    covariance_type : {"diag", "full"}, optional
+        Of the reduced mixture. None: that of the given one.
+    n_virtual : float
+        Imagined points per component, on average. The more, the harder the assignments.
+    weight_form : {"models", "virtual"}
+        "models", the paper's: a component weighs the share of given components assigned to it, ω_j = mean_i z_ij.
+        "virtual": the share of their weight, ω_j ∝ Σ_i N_i z_ij, so that the reduced density follows the given one.
+    init : {"auto", "kmeans++", "emissions", "base"} or GMM
+        Where to start, as in :class:`vhem.VHEM`; a GMM is taken as it is.
+    n_init, max_iter, tol, reg_covar, random_state, n_jobs
+        As in :class:`vhem.VHEM`.
+
+    Attributes
+    ----------
+    mixture_ : GMM
+        The reduced mixture, heaviest component first.
+    labels_, responsibilities_ : ndarray of shape (K,) and (K, n_components)
+        Component that each given component went to, and z_ij.
+    lower_bound_, lower_bounds_ : float, ndarray
+        The objective Σ_i log Σ_j ω_j exp(N_i g_ij), at the end and after every E-step. It never falls.
+    n_iter_, converged_ : int, bool
+        Iterations made, and whether the bound had stopped rising.
+
+    Notes
+    -----
+    z_ij = softmax_j(log ω_j + N_i g_ij) with the expected log-density g_ij = E_{y ~ i} log N(y; μ_j, Σ_j) and N_i =
+    n_virtual · K · ω_i. Mean and covariance of component j are those of all given components together, weighted by
+    z_ij ω_i.
+
+    References
+    ----------
+    N. Vasconcelos, A. Lippman, "Learning mixture hierarchies", NIPS 1998.
+
+    Examples
+    --------
+    >>> from vhem import GMM, HEMGaussianMixture
+    >>> fine = GMM([0.25] * 4, means=[[0.0], [1.0], [9.0], [10.0]], covars=[[1.0]] * 4)
+    >>> fit = HEMGaussianMixture(n_components=2, random_state=0).fit(fine)
+    >>> fit.labels_
+    array([0, 0, 1, 1])
+    >>> fit.mixture_.means.ravel().round(3), fit.mixture_.covars.ravel().round(3)
+    (array([0.5, 9.5]), array([1.25, 1.25]))
+    >>> HEMGaussianMixture(n_components=1).fit(fit.mixture_).mixture_.means.round(3)
+    array([[5.]])
+    """
+
+    mixture_: GMM
+    labels_: IntArray
+    responsibilities_: FloatArray
+    lower_bound_: float
+    lower_bounds_: FloatArray
+    n_iter_: int
+    converged_: bool
+
+    def __init__(
+        self,
+        n_components: int = 8,
+        covariance_type: str | None = None,
+        n_virtual: float = 100.0,
+        weight_form: str = "models",
+        init: str | GMM = "auto",
+        n_init: int = 4,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        reg_covar: float = 0.0,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.n_virtual = n_virtual
+        self.weight_form = weight_form
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: MixtureLike, y: Any = None) -> Self:
+        """Reduce `X`: a GMM, a fitted scikit-learn GaussianMixture, or a list of them, pooled with equal weights."""
+        del y
+        check_integer("n_components", self.n_components, 1)
+        shared = ("covariance_type", "n_virtual", "weight_form", "n_init", "max_iter", "tol", "reg_covar")
+        settings = {name: getattr(self, name) for name in (*shared, "random_state", "n_jobs")}
+        init = _as_h3m(self.init) if isinstance(self.init, GMM) else self.init
+        inputs = _as_h3m(X)
+        if isinstance(init, str):
+            check_enough("n_components", self.n_components, len(inputs), "components")
+        fit = VHEM(self.n_components, n_states=1, n_mix=1, tau=1, init=init, **settings).fit(inputs)
+        centers = fit.centers_
+        self.mixture_ = GMM(centers.weights, centers.means[:, 0, 0], centers.covars[:, 0, 0])
+        for name in ("labels_", "responsibilities_", "lower_bound_", "lower_bounds_", "n_iter_", "converged_"):
+            setattr(self, name, getattr(fit, name))
+        self._reduction = fit
+        return self
+
+    def fit_predict(self, X: MixtureLike, y: Any = None, **kwargs: Any) -> IntArray:
+        """Reduce `X` and return where each of its components went."""
+        del kwargs
+        return self.fit(X, y).labels_
+
+    def predict_proba(self, X: MixtureLike) -> FloatArray:
+        """Return the probability of each reduced component for each component of the mixture `X`."""
+        check_is_fitted(self)
+        return self._reduction.predict_proba(_as_h3m(X))
+
+    def predict(self, X: MixtureLike) -> IntArray:
+        """Return the reduced component for each component of the mixture `X`; points go to `mixture_.predict`."""
+        return np.asarray(self.predict_proba(X).argmax(1))
+
+    def score(self, X: MixtureLike, y: Any = None) -> float:
+        """Return the objective on the mixture `X` per imagined point: higher is better."""
+        check_is_fitted(self)
+        return self._reduction.score(_as_h3m(X), y)
+
+
+def _as_h3m(X: MixtureLike) -> H3M:
+    """Return the components of one or several mixtures as HMMs of one state."""
+    if isinstance(X, (list, tuple)) and X:
+        return H3M.pool([_as_h3m(part) for part in X], weights=np.ones(len(X)))
+    mixture = _as_gmm(X)
+    start, trans, mix, means, covars, _ = mixture.components
+    return H3M.from_arrays(start, trans, means, covars, mix, weights=mixture.weights)
+
+
+def _as_gmm(X: MixtureLike) -> GMM:
+    if isinstance(X, GMM):
+        return X
+    if hasattr(X, "covariance_type") and hasattr(X, "get_params"):
+        check_is_fitted(X)
+        return GMM.from_sklearn(X)
+    raise TypeError(
+        f"X must be a GMM, a fitted scikit-learn GaussianMixture or a list of them, got {type(X).__name__}. "
+        "Fit a mixture to points first."
+    )

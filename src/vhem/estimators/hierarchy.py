@@ -1,0 +1,190 @@
+"""Hierarchies of HMMs: VHEM on the inputs, then on the centres, up to the top."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_choice, check_enough, check_h3m, check_integer
+from vhem._support.randomness import generator
+from vhem._support.saving import Saveable
+from vhem.em.progress import Progress
+from vhem.estimators.cluster_tree import SearchResult, Tree
+from vhem.estimators.divergence import expected_log_likelihood
+from vhem.estimators.vhem import VHEM
+from vhem.models import H3M, HMM
+from vhem.sequences import SequencesLike
+
+
+class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
+    """Cluster HMMs level by level: fewer and fewer centres, each summarising those below it.
+
+    Parameters
+    ----------
+    levels : sequence of int
+        Numbers of clusters, from the level above the inputs to the top; strictly decreasing.
+    variant : {"centres", "inputs"}
+        "centres", the paper's: each level clusters the centres of the level below, which carry their weights. "inputs":
+        each level is started in the same way and then fitted to all inputs again; its clusters need not be unions of
+        clusters below. Comparing the two shows how much a level's centres retain of the inputs.
+    n_trees : int
+        Whole trees that are built; the one whose top stands best for the inputs is kept. A level's own bound says only
+        how well it stands for the level below; what all levels lose adds up at the top.
+    n_states, n_mix, covariance_type, tau, n_virtual, init, n_init, max_iter, tol, reg_covar, weight_form, callback,
+    verbose, n_jobs
+        Of each level's :class:`VHEM`.
+    random_state : int, numpy Generator, RandomState or None
+        Seed; each level draws its own from it.
+
+    Attributes
+    ----------
+    levels_ : list of H3M
+        The centres of each level.
+    labels_ : list of ndarray
+        The cluster of each input, one array per level. In the variant "centres" they are compositions of `parents_`.
+    parents_ : list of ndarray
+        `parents_[0]` is the first level's cluster of each input, `parents_[l]` the cluster in level l + 1 of each
+        centre of level l.
+    fits_ : list of VHEM
+        The fitted estimators, one per level.
+    tree_scores_ : ndarray of shape (n_trees, n_levels)
+        Of every tree and level: log Σ_j ω_j exp J_ij, averaged over the inputs, per imagined frame.
+    tree_ : Tree
+        The hierarchy, to walk, cut, export and search.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> from vhem.datasets import simulated_study
+    >>> study = simulated_study()
+    >>> fit = vhem.HierarchicalVHEM(levels=(6, 3), random_state=0).fit(study.hmms)
+    >>> fit.tree_
+    Tree(40 → 6 → 3)
+    >>> len(set(fit.labels_[1]))
+    3
+    """
+
+    levels_: list[H3M]
+    labels_: list[IntArray]
+    parents_: list[IntArray]
+    fits_: list[VHEM]
+    tree_scores_: FloatArray
+    tree_: Tree
+
+    def __init__(
+        self,
+        levels: tuple[int, ...] = (8, 4, 2),
+        variant: str = "centres",
+        n_trees: int = 4,
+        n_states: int | None = None,
+        n_mix: int | None = None,
+        covariance_type: str | None = None,
+        tau: int = 10,
+        n_virtual: float = 100.0,
+        init: str = "auto",
+        n_init: int | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        reg_covar: float = 0.0,
+        weight_form: str = "models",
+        callback: Callable[[Progress], None] | None = None,
+        verbose: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.levels = levels
+        self.variant = variant
+        self.n_trees = n_trees
+        self.n_states = n_states
+        self.n_mix = n_mix
+        self.covariance_type = covariance_type
+        self.tau = tau
+        self.n_virtual = n_virtual
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.weight_form = weight_form
+        self.callback = callback
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
+        """Build the hierarchy over the HMMs of `X`; `y` is ignored."""
+        del y
+        inputs = check_h3m("X", X)
+        sizes = self._check_levels()
+        check_enough("levels: the first", sizes[0], len(inputs), "HMMs")
+        rng = generator(self.random_state)
+        trees, said = [], []
+        for _ in range(check_integer("n_trees", self.n_trees, 1)):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                trees.append(self._grow(inputs, sizes, rng))
+            said.append({str(warning.message): warning.message for warning in caught})
+        self.tree_scores_ = np.array([[self._fitness(inputs, fit.centers_) for fit in fits] for fits, _ in trees])
+        best = int(np.argmax(self.tree_scores_[:, -1]))
+        self.fits_, self.parents_ = trees[best]
+        for message in said[best].values():  # what is wrong with trees that are not kept is nobody's concern
+            warnings.warn(message, stacklevel=2)
+        self.levels_ = [fit.centers_ for fit in self.fits_]
+        self.tree_ = Tree(inputs, self.levels_, self.parents_, self.tau)
+        nested = self.variant == "centres"
+        self.labels_ = [self.tree_.labels(k + 1) if nested else fit.labels_ for k, fit in enumerate(self.fits_)]
+        return self
+
+    def _grow(self, inputs: H3M, sizes: list[int], rng: np.random.Generator) -> tuple[list[VHEM], list[IntArray]]:
+        """Return the fitted levels of one tree, and each HMM's place in the level above it."""
+        fits: list[VHEM] = []
+        parents: list[IntArray] = []
+        below = inputs
+        for size in sizes:
+            fit = self._vhem(size, random_state=rng).fit(below)
+            parents.append(fit.labels_)
+            if self.variant == "inputs" and below is not inputs:
+                fit = self._vhem(size, init=fit.centers_).fit(inputs)
+                parents[-1] = fit.predict(below)
+            fits.append(fit)
+            below = fit.centers_
+        return fits, parents
+
+    def _fitness(self, inputs: H3M, centers: H3M) -> float:
+        """Return how well a level stands for the inputs: log Σ_j ω_j exp J_ij, on average, per imagined frame."""
+        J = expected_log_likelihood(inputs, centers, self.tau, n_jobs=self.n_jobs)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(centers.weights)
+        return float(inputs.weights @ logsumexp(log_weights + J, axis=1) / self.tau)
+
+    def search(
+        self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 4, n_jobs: int | None = None
+    ) -> SearchResult:
+        """Find the inputs that suit sequences or HMMs best by descending the tree; see :meth:`Tree.search`."""
+        check_is_fitted(self)
+        return self.tree_.search(query, k, beam_width, n_jobs)
+
+    def _check_levels(self) -> list[int]:
+        check_choice("variant", self.variant, ("centres", "inputs"))
+        try:
+            sizes = [check_integer("each of levels", size, 1) for size in self.levels]
+        except TypeError:
+            raise ValueError(
+                f"levels must be a sequence of integers, such as (8, 4, 2), got {self.levels!r}."
+            ) from None
+        if not sizes or any(a <= b for a, b in pairwise(sizes)):
+            raise ValueError(f"levels must name at least one level and strictly decrease, got {self.levels!r}.")
+        return sizes
+
+    def _vhem(self, n_clusters: int, **changes: Any) -> VHEM:
+        own = ("levels", "variant", "n_trees")
+        shared = {name: value for name, value in self.get_params().items() if name not in own}
+        return VHEM(n_clusters, **{**shared, **changes})

@@ -1,0 +1,451 @@
+"""VHEM: clusters HMMs by the distributions they represent, and makes a new HMM for the centre of each cluster."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_choice, check_enough, check_flag, check_h3m, check_integer, check_real
+from vhem._support.phrases import counted
+from vhem._support.randomness import generator
+from vhem._support.saving import Saveable
+from vhem.em.cluster_starts import STARTS, Shape
+from vhem.em.loop import Run, Settings, run
+from vhem.em.progress import Progress, Restart, check_callback
+from vhem.em.sharding import Shards
+from vhem.estimators.divergence import check_dimensions, expected_log_likelihood, match_covariances
+from vhem.executors.local import as_executor
+from vhem.kernels.engine import n_threads
+from vhem.kernels.parameters import Parameters
+from vhem.kernels.reduction import BaseModels, Shortcuts, expected_visits
+from vhem.models import H3M, HMM
+
+_RESTARTS, _RESTARTS_OF_MANY = 12, 4  # by default: small problems cost nothing, and bounds differ between starts
+_MANY_PAIRS = 50_000  # inputs times clusters
+_EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
+
+
+class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Cluster hidden Markov models by the distributions they represent.
+
+    The inputs are an H3M, a weighted collection of HMMs. Each cluster is summarised by a new HMM, its centre, chosen so
+    that sequences imagined from the cluster's members are as likely as possible under it. No sequence is ever drawn:
+    the expectations are computed by a variational bound, so the cost depends on the number of HMMs, not on the data
+    behind them.
+
+    Parameters
+    ----------
+    n_clusters : int
+        Number of clusters.
+    n_states : int, optional
+        States of each centre. None: the median of the inputs' numbers, rounded up.
+    n_mix : int, optional
+        Gaussians a state of each centre. None: as many as the inputs have.
+    covariance_type : {"diag", "full"}, optional
+        Of the centres. None: that of the inputs.
+    tau : int
+        Length of the imagined sequences. The longer, the more the order of events counts beside where they happen,
+        and the further apart models are. For short sequences, such as a trial's fixations, take about their length;
+        for long ones a stretch in which the typical course of events is seen, often 20 to 100. The cost hardly grows
+        with it.
+    n_virtual : float
+        Imagined sequences per input, on average; an input of weight ω_i has N_i = n_virtual · K · ω_i of them. It
+        acts as an inverse temperature: at the default nearly all assignments are hard, whether or not the clusters
+        are clear. Values near or below 1 leave doubtful inputs in doubt.
+    init : {"auto", "kmeans++", "emissions", "base"}, H3M or list of HMM
+        Where to start. "base": distinct inputs drawn at random. "kmeans++": inputs far from one another. "emissions":
+        groups around such inputs, their states made from the pooled emissions of the group. "auto": the restarts take
+        these in turn, and the best bound wins. An H3M is taken as it is, once, and the order of its clusters and states
+        is kept; `n_states`, `n_mix`, `covariance_type` and `n_init` then have no effect. Centres of left-right inputs
+        are left-right only if an H3M of left-right HMMs is started from: what is zero there stays zero.
+    n_init : int, optional
+        Restarts; the one with the highest bound is kept. None: 12, or 4 where inputs times clusters exceed 50,000.
+        Look at `restarts_`: where the best bounds differ much, more restarts may find better clusters.
+    max_iter : int
+        Largest number of iterations.
+    tol : float
+        A run ends when the bound rises by less than this many nats per imagined frame: a measure that does not change
+        with the units of the data or the number of inputs.
+    reg_covar : float
+        Added to the variances in every iteration. The default is 0: a centre's covariance is at least the average of
+        its members', so it cannot collapse. With other values the bound may fall; that is counted and warned of.
+    weight_form : {"models", "virtual"}
+        How the weights of the clusters come about. "models", the paper's: the share of inputs, whatever their weights,
+        ω_j = mean_i z_ij. "virtual": the share of imagined sequences, ω_j ∝ Σ_i N_i z_ij, which respects the inputs'
+        weights.
+    shortcuts : bool
+        Whether the compiled engine may leave out what provably does not show in the result (pairs of models far
+        apart, steps of long recursions that have become stationary). Off: for checking.
+    callback : callable, optional
+        Called after every E-step with a `Progress` (fields restart, init, iteration, lower_bound, converged,
+        n_restarts), never by two threads at once. To stop a fit, raise an exception in it.
+    verbose : bool
+        Print a line per iteration.
+    random_state : int, numpy Generator, RandomState or None
+        Seed of the starts. One seed gives one answer, whatever `n_jobs`.
+    n_jobs : int, optional
+        Threads, shared between restarts and the work of one restart. None or -1 uses every core.
+    executor : {"serial", "threads"}, dask.distributed.Client or Executor, optional
+        Where E-steps run. With many thousands of inputs they are cut into shards, which are sent once to where the
+        work is done and stay there; only sums travel. The answer does not depend on it.
+
+    Attributes
+    ----------
+    centers_ : H3M
+        One HMM per cluster, with the clusters' weights. Heaviest cluster first, and in it the state most visited in
+        the long run first, unless `init` was an H3M.
+    labels_ : ndarray of shape (K,)
+        Cluster of each input.
+    responsibilities_ : ndarray of shape (K, n_clusters)
+        Probability of each cluster for each input, z_ij.
+    lower_bound_, lower_bounds_ : float, ndarray
+        The objective at the end, and after every E-step from the initial model on. It never falls.
+    n_iter_ : int
+        Iterations made.
+    converged_ : bool
+        Whether the bound had stopped rising.
+    restarts_ : list of Restart
+        Start, bounds and convergence of every restart.
+    n_empty_clusters_, n_unvisited_states_ : int
+        Centres that no input belongs to (their weight is zero and their parameters are those they had last), and
+        states of other centres that no input visits.
+
+    Notes
+    -----
+    With z_ij = softmax_j(log ω_j + N_i J_ij), where J_ij ≤ E_{y~i} log p(y_1:τ|j), the objective is
+    𝒥 = Σ_i log Σ_j ω_j exp(N_i J_ij). Inputs of weight zero take no part in the fit; they are assigned as an input of
+    average weight would be.
+
+    References
+    ----------
+    E. Coviello, A. B. Chan, G. R. G. Lanckriet, "Clustering hidden Markov models with variational HEM", Journal of
+    Machine Learning Research 15:697-747, 2014.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> def viewer(x):  # looks at x, then at x + 4, and back
+    ...     return vhem.HMM([0.9, 0.1], [[0.2, 0.8], [0.8, 0.2]], [[x], [x + 4]], [[1.0], [1.0]])
+    >>> viewers = vhem.H3M([viewer(0.0), viewer(0.2), viewer(9.0), viewer(9.1), viewer(9.2)])
+    >>> fit = vhem.VHEM(n_clusters=2, random_state=0).fit(viewers)
+    >>> fit.labels_
+    array([1, 1, 0, 0, 0])
+    >>> fit.centers_[1].means[:, 0, 0].round(2)
+    array([0.1, 4.1])
+    """
+
+    centers_: H3M
+    labels_: IntArray
+    responsibilities_: FloatArray
+    lower_bound_: float
+    lower_bounds_: FloatArray
+    n_iter_: int
+    converged_: bool
+    restarts_: list[Restart]
+    n_empty_clusters_: int
+    n_unvisited_states_: int
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        n_states: int | None = None,
+        n_mix: int | None = None,
+        covariance_type: str | None = None,
+        tau: int = 10,
+        n_virtual: float = 100.0,
+        init: str | H3M = "auto",
+        n_init: int | None = None,
+        max_iter: int = 100,
+        tol: float = 1e-5,
+        reg_covar: float = 0.0,
+        weight_form: str = "models",
+        shortcuts: bool = True,
+        callback: Callable[[Progress], None] | None = None,
+        verbose: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        executor: Any = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_states = n_states
+        self.n_mix = n_mix
+        self.covariance_type = covariance_type
+        self.tau = tau
+        self.n_virtual = n_virtual
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.weight_form = weight_form
+        self.shortcuts = shortcuts
+        self.callback = callback
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.executor = executor
+
+    def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
+        """Cluster the HMMs of `X`.
+
+        Parameters
+        ----------
+        X : H3M or list of HMM
+            The inputs.
+        y : ignored
+            For scikit-learn's sake.
+
+        Returns
+        -------
+        VHEM
+            This estimator, fitted.
+        """
+        del y
+        self._check_parameters()
+        h3m = check_h3m("X", X)
+        start = self._given_start()
+        if start is not None:
+            check_dimensions("X", h3m, "init", start)
+        else:
+            check_enough("n_clusters", self.n_clusters, len(h3m), "HMMs")
+        used = np.flatnonzero(h3m.weights > 0)
+        base = self._base_models(h3m, used, start)
+        names = self._start_names(base, start)
+        shards = Shards.of(base, as_executor(self.executor, self.n_jobs))
+        runs = self._run_all(base, shards, h3m.weights[used] / h3m.weights[used].sum(), names, start)
+        best = int(np.argmax([r.bounds[-1] for r in runs]))
+        if self.verbose:
+            print(f"VHEM keeps restart {best + 1} ({names[best]}) with bound {runs[best].bounds[-1]:.6f}")
+        self.restarts_ = [Restart(n, np.array(r.bounds), r.converged) for n, r in zip(names, runs, strict=True)]
+        self._keep(runs[best], ordered=start is None)
+        self._assign(shards, h3m, used)
+        self._warn(runs[best], len(used))
+        return self
+
+    def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
+        """Cluster the HMMs of `X` and return the cluster of each."""
+        del kwargs
+        return self.fit(X, y).labels_
+
+    def transform(self, X: H3M | HMM | list[HMM]) -> FloatArray:
+        """Return J, the expected log-likelihood of sequences of each HMM of `X` under each centre, (K, n_clusters)."""
+        check_is_fitted(self)
+        return expected_log_likelihood(check_h3m("X", X), self.centers_, self.tau, n_jobs=self.n_jobs)
+
+    def predict_proba(self, X: H3M | HMM | list[HMM]) -> FloatArray:
+        """Return the probability of each cluster for each HMM of `X`, (K, n_clusters)."""
+        logits = self._logits(check_h3m("X", X))
+        return np.asarray(np.exp(logits - logsumexp(logits, axis=1, keepdims=True)))
+
+    def predict(self, X: H3M | HMM | list[HMM]) -> IntArray:
+        """Return the most probable cluster of each HMM of `X`."""
+        return np.asarray(self._logits(check_h3m("X", X)).argmax(1))
+
+    def score(self, X: H3M | HMM | list[HMM], y: Any = None) -> float:
+        """Return the objective 𝒥 on `X` per imagined sequence: higher is better."""
+        del y
+        h3m = check_h3m("X", X)
+        logits, used = self._logits(h3m), h3m.weights > 0
+        return float(logsumexp(logits[used], axis=1).sum() / self._counts(h3m)[used].sum())
+
+    def _check_parameters(self) -> None:
+        check_integer("n_clusters", self.n_clusters, 1)
+        for name in ("n_states", "n_mix", "n_init"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), 1)
+        if self.covariance_type is not None:
+            check_choice("covariance_type", self.covariance_type, ("diag", "full"))
+        check_integer("tau", self.tau, 1)
+        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
+        check_integer("max_iter", self.max_iter, 0)
+        check_real("tol", self.tol, 0.0)
+        check_real("reg_covar", self.reg_covar, 0.0)
+        check_choice("weight_form", self.weight_form, ("models", "virtual"))
+        check_flag("shortcuts", self.shortcuts)
+        check_flag("verbose", self.verbose)
+        check_callback(self.callback)
+
+    def _given_start(self) -> H3M | None:
+        """Return the H3M to start from, if `init` is no name."""
+        if isinstance(self.init, str):
+            check_choice("init", self.init, ("auto", *STARTS))
+            return None
+        start = check_h3m("init, where it is not one of 'auto', 'kmeans++', 'emissions' and 'base',", self.init)
+        if len(start) != self.n_clusters:
+            raise ValueError(f"init has {len(start)} HMMs but n_clusters is {self.n_clusters}: make them agree.")
+        return start
+
+    def _counts(self, h3m: H3M) -> FloatArray:
+        """N_i; an input of weight zero counts as an average one wherever it is only looked at."""
+        counts = self.n_virtual * len(h3m) * h3m.weights
+        return np.where(counts > 0, counts, float(self.n_virtual))
+
+    def _scales(self, counts: FloatArray) -> FloatArray:
+        return counts if self.weight_form == "virtual" else np.ones_like(counts)
+
+    def _base_models(self, h3m: H3M, used: IntArray, start: H3M | None) -> BaseModels:
+        wanted = start.covariance_type if start is not None else self.covariance_type
+        parameters = match_covariances(h3m.parameters, wanted or h3m.covariance_type)
+        if len(used) < len(h3m):
+            parameters = parameters.take(used)
+        counts = self._counts(h3m)[used]
+        return BaseModels(parameters, expected_visits(parameters, self.tau), counts, self._scales(counts), self.tau)
+
+    def _run_all(
+        self, base: BaseModels, shards: Shards, weights: FloatArray, names: list[str], given: H3M | None
+    ) -> list[Run]:
+        """Make all restarts, side by side as far as there are threads; each has a seed of its own."""
+        threads = n_threads(self.n_jobs)
+        side_by_side = min(threads, len(names)) if self.executor is None else 1
+        seeds = generator(self.random_state).spawn(len(names))
+        shortcuts = Shortcuts.of(self.shortcuts)
+        settings = Settings(self.max_iter, self.tol, self.reg_covar, shortcuts, max(1, threads // side_by_side))
+        lock = threading.Lock()
+
+        def restart(r: int) -> Run:
+            def report(iteration: int, bound: float, converged: bool) -> None:
+                with lock:
+                    self._tell(Progress(r, names[r], iteration, bound, converged, len(names)))
+
+            with np.errstate(over="ignore", invalid="ignore"):  # the bound is checked
+                if given is not None:
+                    return run(shards, given.parameters, given.weights, settings, report)
+                start = STARTS[names[r]](base, weights, self._shape(base), seeds[r], settings.n_threads)
+                uniform = np.full(self.n_clusters, 1 / self.n_clusters)
+                return run(shards, start, uniform, settings, report)
+
+        if side_by_side == 1:
+            return [restart(r) for r in range(len(names))]
+        with ThreadPoolExecutor(side_by_side) as pool:
+            return list(pool.map(restart, range(len(names))))
+
+    def _start_names(self, base: BaseModels, given: H3M | None) -> list[str]:
+        if given is not None:
+            return ["H3M"]
+        small = len(base.counts) * self.n_clusters <= _MANY_PAIRS
+        n_init = self.n_init or (_RESTARTS if small else _RESTARTS_OF_MANY)
+        kinds = list(STARTS) if self.init == "auto" else [str(self.init)]
+        return [kinds[r % len(kinds)] for r in range(n_init)]
+
+    def _shape(self, base: BaseModels) -> Shape:
+        n_states = self.n_states or int(np.ceil(np.median(base.parameters.n_states)))
+        n_mix = self.n_mix or base.parameters.mix_weights.shape[2]
+        return Shape(self.n_clusters, n_states, n_mix)
+
+    def _tell(self, progress: Progress) -> None:
+        if self.verbose:
+            state = "  converged" if progress.converged else ""
+            print(
+                f"VHEM restart {progress.restart + 1} ({progress.init})  iteration {progress.iteration:3d}  "
+                f"bound {progress.lower_bound:.6f}{state}"
+            )
+        if self.callback is not None:
+            self.callback(progress)
+
+    def _keep(self, best: Run, ordered: bool) -> None:
+        p, weights = canonical_order(best.parameters, best.weights) if ordered else (best.parameters, best.weights)
+        self.centers_ = H3M.from_arrays(
+            p.startprob, p.transmat, p.means, p.covars, p.mix_weights, weights=weights, n_states=p.n_states
+        )
+        self.lower_bounds_ = np.array(best.bounds)
+        self.n_iter_ = len(best.bounds) - 1
+        self.converged_ = best.converged
+        self.n_unvisited_states_ = best.n_unvisited_states
+        self.n_features_in_ = self.centers_.n_dims
+
+    def _assign(self, shards: Shards, h3m: H3M, used: IntArray) -> None:
+        """One more E-step, so that responsibilities, labels and bound are those of the centres as they came out."""
+        centers = self.centers_
+        statistics = shards.e_step(
+            centers.parameters, centers.weights, Shortcuts.of(self.shortcuts), n_threads(self.n_jobs),
+            want_responsibilities=True,
+        )  # fmt: skip
+        assert statistics.responsibilities is not None
+        z = np.empty((len(h3m), self.n_clusters))
+        z[used] = statistics.responsibilities
+        unused = np.flatnonzero(h3m.weights == 0)
+        if len(unused):
+            z[unused] = self.predict_proba(h3m)[unused]
+        self.responsibilities_ = z
+        self.labels_ = z.argmax(1)
+        self.lower_bound_ = statistics.bound
+        self.n_empty_clusters_ = int((z[used].sum(0) < _EMPTY).sum())
+
+    def _warn(self, best: Run, n_used: int) -> None:
+        if not best.converged and self.tol > 0:
+            warnings.warn(
+                f"VHEM stopped after max_iter={self.max_iter} iterations before the bound had settled to "
+                f"tol={self.tol:g}; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        if self.n_empty_clusters_ or self.n_clusters > n_used:
+            empty = (
+                f"{self.n_empty_clusters_} of {self.n_clusters} clusters are empty" if self.n_empty_clusters_ else ""
+            )
+            many = (
+                f"there are more clusters ({self.n_clusters}) than inputs with weight ({n_used})"
+                if self.n_clusters > n_used
+                else ""
+            )
+            warnings.warn(
+                f"{' and '.join(filter(None, (empty, many)))}: centres that no input belongs to say nothing. "
+                "Ask for fewer clusters, or raise n_init.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+        if best.n_unvisited_states:
+            what = "of the centres is visited by no input and keeps its last parameters; n_states may be too large."
+            warnings.warn(counted(best.n_unvisited_states, "state", what), RuntimeWarning, stacklevel=3)
+        if best.n_falls:
+            warnings.warn(
+                f"the bound fell in {best.n_falls} iterations because reg_covar={self.reg_covar:g} is not part of it; "
+                "smaller values keep the result closer to the optimum.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+
+    def _logits(self, h3m: H3M) -> FloatArray:
+        J = self.transform(h3m)
+        counts = self._counts(h3m)
+        with np.errstate(divide="ignore"):
+            log_weights = np.log(self.centers_.weights)
+        return np.asarray(self._scales(counts)[:, None] * log_weights + counts[:, None] * J)
+
+
+def canonical_order(parameters: Parameters, weights: FloatArray) -> tuple[Parameters, FloatArray]:
+    """Return the models heaviest first, and in each the states by the time spent in them in the long run.
+
+    Ties, up to rounding, are broken by the states' means, so that equal results come out equal.
+    """
+    p = parameters
+    model = H3M.from_arrays(p.startprob, p.transmat, p.means, p.covars, p.mix_weights, n_states=p.n_states)
+    mass = np.where(np.arange(p.startprob.shape[1]) < p.n_states[:, None], model.stationary(), -1.0)
+    center = np.einsum("ksm,ksmd->ksd", p.mix_weights, p.means)
+    order = np.stack([_sorted_by(m, c) for m, c in zip(mass, center, strict=True)])
+    k = np.arange(len(weights))[:, None]
+    p = Parameters(
+        p.startprob[k, order],
+        p.transmat[k[:, :, None], order[:, :, None], order[:, None, :]],
+        p.mix_weights[k, order],
+        p.means[k, order],
+        p.covars[k, order],
+        p.n_states,
+    )
+    first = _sorted_by(weights, np.take_along_axis(center, order[:, :, None], 1)[:, 0])
+    return p.take(first), weights[first]
+
+
+def _sorted_by(key: FloatArray, ties: FloatArray) -> IntArray:
+    columns = [ties[:, k] for k in range(ties.shape[1] - 1, -1, -1)]
+    return np.lexsort([*columns, -np.round(key, 9)])
