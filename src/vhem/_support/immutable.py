@@ -27,7 +27,7 @@ class Immutable(Saveable):
 
     def _set(self, **attributes: Any) -> None:
         for name, value in attributes.items():
-            object.__setattr__(self, name, frozen(value) if isinstance(value, np.ndarray) else value)
+            object.__setattr__(self, name, _frozen(value))
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is immutable: {name!r} cannot be set. Make a new object instead.")
@@ -45,6 +45,12 @@ class Immutable(Saveable):
         return all(_equal(value, getattr(other, name)) for name, value in vars(self).items())
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return frozen(value)
+    return value.frozen() if hasattr(value, "frozen") else value
 
 
 def _equal(a: Any, b: Any) -> bool:

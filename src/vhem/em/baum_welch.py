@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
-from vhem.em.grouped import Batch, Scale
+from vhem.em.grouped import Batch
 from vhem.em.loop import Ended, Limits, Problem, Step, Watch, run
 from vhem.emissions.components import Components
 from vhem.kernels.counting import Counts, Pairs, advance, expectations
@@ -41,11 +41,10 @@ class Fits(NamedTuple):
 
 class _State(NamedTuple):
     models: Models
-    n_floored: IntArray
     n_reseeded: IntArray
 
     def take(self, rows: IntArray) -> _State:
-        return _State(self.models.take(rows), self.n_floored[rows], self.n_reseeded[rows])
+        return _State(self.models.take(rows), self.n_reseeded[rows])
 
 
 class _Expected(NamedTuple):
@@ -62,7 +61,6 @@ class BaumWelch(Problem[_State, _Expected]):
     """HMMs to be learned, each from the sequences of its group."""
 
     batch: Batch
-    scale: Scale
     prior: Prior
     strict: bool
     rng: np.random.Generator
@@ -75,7 +73,7 @@ class BaumWelch(Problem[_State, _Expected]):
 
     @staticmethod
     def of(
-        batch: Batch, scale: Scale, prior: Prior, n_states: int, *, strict: bool, rng: np.random.Generator,
+        batch: Batch, prior: Prior, n_states: int, *, strict: bool, rng: np.random.Generator,
         n_threads: int,
     ) -> BaumWelch:  # fmt: skip
         """Return the problem of all groups."""
@@ -83,7 +81,7 @@ class BaumWelch(Problem[_State, _Expected]):
         n_frames, frames = batch.n_frames, np.diff(batch.frame_offsets)
         least = np.where(frames > n_states, _DEAD * n_frames / frames, 0.0)
         return BaumWelch(
-            batch=batch, scale=scale, prior=prior, strict=strict, rng=rng, n_threads=n_threads,
+            batch=batch, prior=prior, strict=strict, rng=rng, n_threads=n_threads,
             chosen=np.arange(len(frames)), pairs=pairs, weights=batch.weights[pairs.sequence], frames=n_frames,
             least=least,
         )  # fmt: skip
@@ -119,8 +117,7 @@ class BaumWelch(Problem[_State, _Expected]):
         update = maximise(sums, state.models, self.prior, anchors)
         if update.far and anchors is None:
             return Step(state, update.models.components)
-        made = _State(update.models, update.n_floored, state.n_reseeded)
-        return self._reseeded(made, expected.sums.occupancy)
+        return self._reseeded(_State(update.models, state.n_reseeded), expected.sums.occupancy)
 
     def _reseeded(self, state: _State, occupancy: FloatArray) -> Step:
         """Give states that have become empty a random frame of their group for a mean, and make them reachable.
@@ -136,14 +133,13 @@ class BaumWelch(Problem[_State, _Expected]):
         models = state.models.copy()
         for k, s in np.argwhere(dead):
             self._seed(models, int(k), int(s))
-        made = _State(models, state.n_floored, state.n_reseeded + dead.sum(axis=1))
-        return Step(made, excused=dead.any(axis=1))
+        return Step(_State(models, state.n_reseeded + dead.sum(axis=1)), excused=dead.any(axis=1))
 
     def _seed(self, models: Models, k: int, s: int) -> None:
         group, M = int(self.chosen[k]), models.mix_weights.shape[2]
         begin, end = self.batch.frame_offsets[group : group + 2]
         frames = self.batch.X[self.rng.integers(begin, end, size=M)]
-        models.components.put((k, s), self.scale.around(group, frames, models.components))
+        models.components.put((k, s), models.components.seeded(frames, self.prior.emissions, k))
         models.mix_weights[k, s] = 1 / M
         for rows in (models.startprob[k : k + 1], models.transmat[k]):
             possible = rows[:, s] > 0
@@ -165,22 +161,20 @@ class BaumWelch(Problem[_State, _Expected]):
 
 def learn(problem: BaumWelch, start: Models, limits: Limits, watch: Watch = lambda *_: None) -> Fits:
     """Iterate from `start` until every HMM has converged."""
-    nothing = np.zeros(len(start), dtype=np.int64)
-    result = run(problem, _State(problem.prior.possible(start).copy(), nothing, nothing), limits, watch)
-    rows = np.concatenate([part.rows for part in result.ended])
-    order = np.argsort(rows, kind="stable")
+    begin = _State(problem.prior.possible(start).copy(), np.zeros(len(start), dtype=np.int64))
+    result = run(problem, begin, limits, watch)
+    order = np.argsort(np.concatenate([part.rows for part in result.ended]), kind="stable")
     models = _joined([part.state.models for part in result.ended]).take(order)
     ends = [_of_members(part) for part in result.ended]
-    bounds, scores, occupancy, n_floored, n_reseeded = (np.concatenate(a)[order] for a in zip(*ends, strict=True))
-    return Fits(
-        models, bounds, scores, occupancy, result.n_iter, result.converged, n_floored, n_reseeded, result.n_falls
-    )
+    bounds, scores, occupancy, n_reseeded = (np.concatenate(a)[order] for a in zip(*ends, strict=True))
+    n_floored = models.components.n_at_floor(problem.prior.emissions)
+    ended = (result.n_iter, result.converged, n_floored, n_reseeded, result.n_falls)
+    return Fits(models, bounds, scores, occupancy, *ended)
 
 
 def _of_members(part: Ended) -> tuple[Any, ...]:
-    state, expected = part.state, part.expected
-    occupancy = expected.sums.occupancy
-    return expected.bounds, expected.log_likelihoods, occupancy, state.n_floored, state.n_reseeded
+    expected = part.expected
+    return expected.bounds, expected.log_likelihoods, expected.sums.occupancy, part.state.n_reseeded
 
 
 def _joined(parts: list[Models]) -> Models:

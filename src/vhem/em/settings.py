@@ -45,5 +45,5 @@ class Priors:
         return Prior(
             np.broadcast_to(self.startprob * start / np.maximum(start.sum(-1, keepdims=True), 1), (K, S)),
             np.broadcast_to(self.transmat * trans / np.maximum(trans.sum(-1, keepdims=True), 1), (K, S, S)),
-            GaussianPrior(count=self.covars, scale=scale.variance, floor=floor),
+            GaussianPrior(count=self.covars, mean=scale.mean, scale=scale.variance, floor=floor),
         )

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.immutable import frozen
+from vhem._support.places import Names
 
 #: What an M-step divides: sums with the leading axes of the components, "count" (Σ u) and the family's own.
 Sums = dict[str, FloatArray]
@@ -35,10 +37,9 @@ class FamilyPrior(ABC):
 
 
 class Maximised(NamedTuple):
-    """The M-step's components, and what was done to them."""
+    """The M-step's components."""
 
     components: Components
-    n_floored: IntArray  #: (K,) components with a parameter at its floor
     far: bool  #: whether components moved so far from the anchors that their sums have lost digits
 
 
@@ -95,6 +96,22 @@ class Components(ABC):
     def padding(self) -> Self:
         """Return one component, without leading axes, that is harmless to compute with."""
 
+    @abstractmethod
+    def checked(self, used: BoolArray, mix_weights: FloatArray, names: Names) -> Self:
+        """Return components (K, S, M) with harmless padding, if those of states in use (K, S) are right."""
+
+    def frozen(self) -> Self:
+        """Return components whose arrays are read-only."""
+        return self.map(frozen)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        pairs = zip(self.arrays().values(), other.arrays().values(), strict=True)
+        return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+    __hash__ = None  # type: ignore[assignment]
+
     # -- frames
 
     @abstractmethod
@@ -148,12 +165,20 @@ class Components(ABC):
         """Return components that the M-step could have made: where EM must start, lest its first step go down."""
 
     @abstractmethod
+    def n_at_floor(self, prior: FamilyPrior) -> IntArray:
+        """Return how many components of each HMM have a parameter at its floor, (K,)."""
+
+    @abstractmethod
+    def seeded(self, frames: FloatArray, prior: FamilyPrior, k: int) -> Self:
+        """Return one component of HMM k around each of some frames, as wide as the data: a new beginning."""
+
+    @abstractmethod
     def nudged(self, amount: float, rng: np.random.Generator) -> Self:
         """Return components moved at random by so many standard deviations."""
 
     @abstractmethod
-    def halves(self, amount: float) -> tuple[Self, Self]:
-        """Return two sets of components, moved apart from these by so many standard deviations each."""
+    def apart(self, amount: float, whole: Self) -> tuple[Self, Self]:
+        """Return two sets of components, moved apart by so many standard deviations of `whole` (one, or one each)."""
 
     @abstractmethod
     def n_parameters(self) -> int:
@@ -180,8 +205,3 @@ def pooled(components: Components, weights: FloatArray, labels: npt.NDArray[np.i
     if made.far:
         made = now.maximised(components.expected_sums(u, made.components), made.components, None)
     return made.components
-
-
-def used_mask(n_states: IntArray, S: int) -> BoolArray:
-    """Return which of S states are more than padding, (K, S)."""
-    return np.asarray(np.arange(S) < n_states[:, None])

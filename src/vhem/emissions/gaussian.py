@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
+from vhem._support.places import Names, check_finite
 from vhem.emissions.components import Components, FamilyPrior, Maximised, Sums
+from vhem.emissions.gaussian_checks import check_shapes, checked_matrices, checked_variances
 
 LOG_TWO_PI = float(np.log(2 * np.pi))
 FAR_SHIFT = 1e6  # squared standard deviations: moments about an anchor this far off have lost six digits
@@ -20,13 +23,14 @@ class GaussianPrior(FamilyPrior):
     """An inverse-gamma (or inverse-Wishart) prior of the covariances as pseudo-counts, and limits of the variances."""
 
     count: float  #: κ, pseudo-frames of every component
-    scale: FloatArray  #: (K, d) V, their variances
+    mean: FloatArray  #: (K, d) of the data: where states are re-initialised that no value is known for
+    scale: FloatArray  #: (K, d) V, the variances of the pseudo-frames
     floor: FloatArray  #: (K, d) the smallest variances
     added: float = 0.0  #: added to the variances of every M-step, outside the objective
 
     def take(self, index: Any) -> GaussianPrior:
         """Return the priors of the HMMs at `index`."""
-        return GaussianPrior(count=self.count, scale=self.scale[index], floor=self.floor[index], added=self.added)
+        return replace(self, mean=self.mean[index], scale=self.scale[index], floor=self.floor[index])
 
     @property
     def is_flat(self) -> bool:
@@ -36,9 +40,8 @@ class GaussianPrior(FamilyPrior):
     @staticmethod
     def none(n_hmms: int, n_dims: int, added: float = 0.0) -> GaussianPrior:
         """Return a prior that does nothing, but perhaps add to the variances."""
-        return GaussianPrior(
-            count=0.0, scale=np.ones((n_hmms, n_dims)), floor=np.zeros((n_hmms, n_dims)), added=added
-        )
+        zeros = np.zeros((n_hmms, n_dims))
+        return GaussianPrior(count=0.0, mean=zeros, scale=zeros + 1.0, floor=zeros, added=added)
 
 
 class Gaussian(Components):
@@ -53,6 +56,24 @@ class Gaussian(Components):
 
     def __init__(self, means: FloatArray, covars: FloatArray) -> None:
         self.means, self.covars = means, covars
+
+    @staticmethod
+    def shaped(means: npt.ArrayLike, covars: npt.ArrayLike, names: Names) -> Gaussian:
+        """Return Gaussians (K, S, M) of arrays that may lack the component axis."""
+        made = Gaussian(floats(means, "means"), floats(covars, "covars"))
+        check_shapes(made.means, made.covars, names)
+        return made if made.means.ndim == 4 else made.reshaped(*made.lead, 1)
+
+    def checked(self, used: BoolArray, mix_weights: FloatArray, names: Names) -> Gaussian:
+        """Return Gaussians whose padding is harmless (unit variances, repeats of a real component), if all are right."""
+        check_finite(self.means, "means", names)
+        check_finite(self.covars, "covars", names)
+        self.put(~used, self.padding())
+        blank = (mix_weights == 0) & ~self.covars.reshape(*mix_weights.shape, -1).any(axis=-1)
+        k, s, m = np.nonzero(blank)
+        self.put((k, s, m), self.take((k, s, mix_weights[k, s].argmax(axis=-1))))
+        check = checked_variances if self.is_diagonal else checked_matrices
+        return Gaussian(self.means, check(self.covars, names))
 
     @property
     def lead(self) -> tuple[int, ...]:
@@ -187,15 +208,14 @@ class Gaussian(Components):
             scatter = 0.5 * (scatter + np.swapaxes(scatter, -1, -2))
         covars = _where(weight > 0, scatter / _nonzero(weight), self.covars)
         made = Gaussian(_where(n > 0, anchors.means + offset, self.means), covars)
-        n_floored = np.zeros(self.lead[:1], dtype=np.int64)
         if prior and prior.added:
             widened = covars + _per_hmm(np.full_like(prior.scale, prior.added), self)
             made = Gaussian(made.means, np.where(weight > 0, widened, covars))
         if prior:
-            made, n_floored = made._floored(prior.floor)
+            made = made.above_floor(prior)
         # Where cancellation leaves a variance of zero or less, any shift is far.
         far = bool((offset**2 > FAR_SHIFT * np.maximum(made.variances, 0.0)).any())
-        return Maximised(made, n_floored, far)
+        return Maximised(made, far)
 
     def _square(self, offset: FloatArray) -> FloatArray:
         return offset**2 if self.is_diagonal else offset[:, :, None] * offset[:, None, :]
@@ -266,41 +286,54 @@ class Gaussian(Components):
         return np.asarray(-0.5 * prior.count * spread.sum(axis=(1, 2)))
 
     def above_floor(self, prior: FamilyPrior) -> Gaussian:
-        """Return the Gaussians with covariances raised to the floor."""
+        """Return the best Gaussians among Σ ⪰ D, D being the floor: eigenvalues of D^-½ Σ D^-½ are raised to one."""
         assert isinstance(prior, GaussianPrior)
-        return self._floored(prior.floor)[0]
-
-    def _floored(self, floor: FloatArray) -> tuple[Gaussian, IntArray]:
-        """Raise variances to the floor D, or the eigenvalues of D^-½ Σ D^-½ to one: the best among Σ ⪰ D."""
-        nothing = np.zeros(len(floor), dtype=np.int64)
-        if not floor.any():
-            return self, nothing
-        floor = floor[:, None, None]
+        if not prior.floor.any():
+            return self
         if self.is_diagonal:
-            low = self.covars < floor
-            if not low.any():
-                return self, nothing
-            return Gaussian(self.means, np.maximum(self.covars, floor)), low.any(axis=-1).sum(axis=(1, 2))
-        root = np.sqrt(floor)
-        root = root[..., :, None] * root[..., None, :]
-        unit = self.covars / root
+            floor = prior.floor[:, None, None]
+            return Gaussian(self.means, np.maximum(self.covars, floor)) if (self.covars < floor).any() else self
+        unit, root = self._in_units_of(prior.floor)
         try:
             np.linalg.cholesky(unit - np.eye(self.n_dims))
         except np.linalg.LinAlgError:
             values, vectors = np.linalg.eigh(unit)
             low = values[..., 0] < 1.0
             raised = (vectors * np.maximum(values, 1.0)[..., None, :]) @ np.swapaxes(vectors, -1, -2) * root
-            return Gaussian(self.means, np.where(low[..., None, None], raised, self.covars)), low.sum(axis=(1, 2))
-        return self, nothing
+            return Gaussian(self.means, np.where(low[..., None, None], raised, self.covars))
+        return self
+
+    def n_at_floor(self, prior: FamilyPrior) -> IntArray:
+        """Return how many Gaussians of each HMM have a variance at its floor."""
+        assert isinstance(prior, GaussianPrior)
+        if not prior.floor.any():
+            return np.zeros(len(self.means), dtype=np.int64)
+        if self.is_diagonal:
+            low = (self.covars <= prior.floor[:, None, None]).any(axis=-1)
+        else:
+            low = np.linalg.eigvalsh(self._in_units_of(prior.floor)[0])[..., 0] <= 1.0 + 1e-9
+        return np.asarray(low.sum(axis=(1, 2)), dtype=np.int64)
+
+    def _in_units_of(self, variances: FloatArray) -> tuple[FloatArray, FloatArray]:
+        root = np.sqrt(variances[:, None, None])
+        root = root[..., :, None] * root[..., None, :]
+        return self.covars / root, root
+
+    def seeded(self, frames: FloatArray, prior: FamilyPrior, k: int) -> Gaussian:
+        """Return Gaussians of HMM k around single frames, with the variance of the data."""
+        assert isinstance(prior, GaussianPrior)
+        variances = np.broadcast_to(prior.scale[k], frames.shape)
+        around = Gaussian(np.where(np.isnan(frames), prior.mean[k], frames), variances)
+        return around if self.is_diagonal else around.full()
 
     def nudged(self, amount: float, rng: np.random.Generator) -> Gaussian:
         """Return the Gaussians with their means moved at random."""
         noise = rng.standard_normal(self.means.shape)
         return Gaussian(self.means + amount * np.sqrt(self.variances) * noise, self.covars)
 
-    def halves(self, amount: float) -> tuple[Gaussian, Gaussian]:
-        """Return the Gaussians moved apart along their widest axes."""
-        away = amount * self._principal_deviation()
+    def apart(self, amount: float, whole: Gaussian) -> tuple[Gaussian, Gaussian]:
+        """Return the Gaussians moved apart along the widest axis of `whole`."""
+        away = amount * whole._principal_deviation()
         return Gaussian(self.means - away, self.covars), Gaussian(self.means + away, self.covars)
 
     def _principal_deviation(self) -> FloatArray:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.arrays import BoolArray, FloatArray
 from vhem.emissions.components import Components, FamilyPrior
 from vhem.kernels.models import Models, ModelSums
 
@@ -44,7 +44,6 @@ class Update(NamedTuple):
 
     models: Models
     visited: BoolArray  #: (K, S) states that something was counted for
-    n_floored: IntArray  #: (K,) components with a parameter at its floor
     far: bool  #: whether components moved so far from the anchors that digits were lost: count again about these
 
 
@@ -73,7 +72,7 @@ def maximise(
         made.components,
         now.n_states,
     )
-    return Update(models, visited[..., 0], made.n_floored, made.far)
+    return Update(models, visited[..., 0], made.far)
 
 
 def _without_negligible(sums: ModelSums, estimated: BoolArray, visited: BoolArray) -> ModelSums:
