@@ -16,7 +16,7 @@ from vhem.cli import app
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "generated" not in p.parts)]
 MODULES = [f"vhem{part}" for part in ("", ".datasets", ".executors", ".files", ".plotting", ".report", ".scale")]
-RECORDS = ["vhem.files.registry", "vhem.files.model_files"]  # classes that only hold something, with documented fields
+RECORDS = ["vhem._support.saving", "vhem.files.model_files"]  # classes that only hold something, with documented fields
 
 
 @pytest.mark.filterwarnings("ignore")  # examples leave the seed open, and a fit may say that it is not done
