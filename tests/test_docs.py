@@ -25,7 +25,7 @@ def test_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks, namespace = re.findall(r"```python\n(.*?)```", page.read_text(), re.S), {}
     for block in blocks:
-        exec(compile(block, str(page), "exec"), namespace)
+        exec(compile(block, str(page), "exec", dont_inherit=True), namespace)
     assert "vhem" in namespace
 
 
