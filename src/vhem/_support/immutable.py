@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.saving import Saveable
+from vhem._support.saving import Kind, Saveable, State, attributes, register
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -28,6 +28,10 @@ class Immutable(Saveable):
     def _set(self, **attributes: Any) -> None:
         for name, value in attributes.items():
             object.__setattr__(self, name, _frozen(value))
+
+    def _restore(self, state: State) -> None:
+        """Keep the values of a file to the last bit."""
+        self._set(**state)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is immutable: {name!r} cannot be set. Make a new object instead.")
@@ -51,6 +55,21 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return frozen(value)
     return value.frozen() if hasattr(value, "frozen") else value
+
+
+def register_model(cls: type[Immutable], *names: str) -> None:
+    """Register a class whose constructor takes these attributes.
+
+    The constructor checks what is in a file. It also divides probabilities by their sum; those of a file are the result
+    of that, and must not change, so the arrays are then kept as they are.
+    """
+
+    def unpack(state: State) -> Immutable:
+        made: Immutable = cls(**state)
+        made._restore(state)
+        return made
+
+    register(Kind(cls.__name__, cls, attributes(*names), unpack))
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -25,6 +25,12 @@ class CenterShape:
     n_states: int
     n_mix: int
 
+    @staticmethod
+    def like(models: Models, n_clusters: int, n_states: int | None = None, n_mix: int | None = None) -> CenterShape:
+        """Return centres as large as the inputs typically are, where nothing else is asked for."""
+        typical = int(np.ceil(np.median(models.n_states)))
+        return CenterShape(n_clusters=n_clusters, n_states=n_states or typical, n_mix=n_mix or models.shape[2])
+
 
 Start = Callable[[BaseModels, FloatArray, CenterShape, np.random.Generator, int], Models]
 

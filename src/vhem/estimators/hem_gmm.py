@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.estimators.vhem import VHEM
 from vhem.models import GMM, H3M
 
@@ -150,8 +150,7 @@ def _as_h3m(X: MixtureLike) -> H3M:
     if isinstance(X, (list, tuple)) and X:
         return H3M.pool([_as_h3m(part) for part in X], weights=np.ones(len(X)))
     mixture = _as_gmm(X)
-    start, trans, mix, means, covars, _ = mixture.components
-    return H3M.from_arrays(start, trans, means, covars, mix, weights=mixture.weights)
+    return H3M.of_models(mixture.components, mixture.weights)
 
 
 def _as_gmm(X: MixtureLike) -> GMM:
@@ -164,3 +163,6 @@ def _as_gmm(X: MixtureLike) -> GMM:
         f"X must be a GMM, a fitted scikit-learn GaussianMixture or a list of them, got {type(X).__name__}. "
         "Fit a mixture to points first."
     )
+
+
+register_estimator(HEMGaussianMixture)

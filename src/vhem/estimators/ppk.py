@@ -10,16 +10,16 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_h3m, check_in_range, check_integer, check_real
+from vhem._support.checks import check_choice, check_enough, check_in_range, check_integer, check_real
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.estimators.divergence import check_dimensions, divergence, expected_log_likelihood
 from vhem.estimators.vhem import VHEM
 from vhem.estimators.wasserstein import aggregated_wasserstein
 from vhem.kernels import overlap as kernels
 from vhem.kernels.engine import n_threads
 from vhem.models import H3M, HMM
-from vhem.models.validation import as_full
+from vhem.models.checks import check_h3m
 
 _LARGEST_LOG = 709.0  # its exponential is still a double
 
@@ -83,8 +83,8 @@ def ppk(
     length, rho = check_integer("length", length, 1), check_real("rho", rho, 0.0, open_interval=True)
     check_dimensions("a", first, "b", second)
     p, q = first.parameters, second.parameters
-    if p.is_diagonal != q.is_diagonal:
-        p, q = as_full(p), as_full(q)
+    both = (p.components, q.components)
+    p, q = (models._replace(components=models.components.matched(both)) for models in (p, q))
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked
         kernel = kernels.log_ppk(p, p if second is first else q, length, rho, n_threads(n_jobs))
     check_in_range("a kernel between two HMMs", kernel)
@@ -292,3 +292,6 @@ def spectral_embedding(affinity: FloatArray, n: int) -> FloatArray:
 def _first_members(labels: IntArray, n_clusters: int) -> IntArray:
     """Return the first input of each cluster, by which ties of weight are broken."""
     return np.array([np.argmax(labels == j) if (labels == j).any() else len(labels) for j in range(n_clusters)])
+
+
+register_estimator(PPKClustering)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
-from vhem._support.immutable import Immutable
+from vhem._support.immutable import Immutable, register_model
 from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
 from vhem.emissions import Gaussian
@@ -142,3 +142,6 @@ class GMM(Immutable):
 
     def __repr__(self) -> str:
         return f"GMM(n_components={len(self)}, n_dims={self.n_dims}, covariance_type={self.covariance_type!r})"
+
+
+register_model(GMM, "weights", "means", "covars")

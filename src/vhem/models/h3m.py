@@ -13,6 +13,7 @@ from vhem._support.immutable import Immutable
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
+from vhem._support.saving import Ids, Kind, State, register
 from vhem.emissions import Components, Gaussian
 from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
@@ -21,7 +22,7 @@ from vhem.models.gaussian_view import GaussianView
 from vhem.models.hmm import HMM, checked_sequences
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.stacking import stack
-from vhem.models.stationary import long_run_occupancy
+from vhem.models.stationary import long_run_occupancies
 from vhem.models.validation import checked_models, checked_weights
 from vhem.sequences import Sequences, SequencesLike
 
@@ -289,10 +290,7 @@ class H3M(GaussianView, Immutable):
 
     def stationary(self) -> FloatArray:
         """Return each HMM's long-run share of time in its states, (K, S); see `HMM.stationary`."""
-        occupancy = np.zeros_like(self.startprob)
-        for k, S in enumerate(self.n_states):
-            occupancy[k, :S] = long_run_occupancy(self.startprob[k, :S], self.transmat[k, :S, :S])
-        return occupancy
+        return long_run_occupancies(self.parameters)
 
     def sample(
         self, n_sequences: int, length: npt.ArrayLike, random_state: RandomState = None
@@ -384,3 +382,20 @@ def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArr
     if not (np.isfinite(shares) & (shares >= 0)).all() or shares.sum() == 0:
         raise ValueError(f"weights of the parts must be finite, not negative and not all zero, got {weights!r}.")
     return np.asarray(shares / shares.sum())
+
+
+def _pack(h3m: H3M) -> State:
+    return {**h3m.parameters.arrays(), "weights": h3m.weights, "ids": Ids(h3m.ids)}
+
+
+def _unpack(state: State) -> H3M:
+    """Return the H3M of a file: its values are checked, and then kept to the last bit."""
+    arrays = {name: state[name] for name in _ARRAYS}
+    checked = H3M.from_arrays(**arrays, weights=state["weights"], ids=state["ids"])
+    rows = (arrays["startprob"], arrays["transmat"], arrays["mix_weights"])
+    models = Models(*rows, Gaussian(arrays["means"], arrays["covars"]), arrays["n_states"])
+    return H3M._of(models, state["weights"], checked.ids)
+
+
+_ARRAYS = ("startprob", "transmat", "mix_weights", *Gaussian.fields, "n_states")
+register(Kind("H3M", H3M, _pack, _unpack, rows=("weights", *_ARRAYS, "ids")))
