@@ -43,9 +43,7 @@ def aligned_start(hmms: H3M, n_clusters: int, random_state: RandomState = None) 
     w = np.where(labels[:, None] == np.arange(K), hmms.weights[:, None], 0.0)
     rows = (np.einsum("ik,i...->k...", w, p) for p in (models.startprob, models.transmat, models.mix_weights))
     start, trans, mix = (p / p.sum(axis=-1, keepdims=True) for p in rows)
-    states = [
-        pooled(models.components.take((slice(None), s, m)), hmms.weights, labels, K) for s, m in np.ndindex(S, M)
-    ]
+    states = [pooled(models.components.take((slice(None), s, m)), hmms.weights, labels, K) for s, m in np.ndindex(S, M)]
     components = states[0].joined(states).reshaped(S, M, K).map(lambda a: np.ascontiguousarray(np.moveaxis(a, 2, 0)))
     made = Models(start, trans, mix, components, np.full(K, S, dtype=np.int64))
     return H3M.of_models(made, w.sum(axis=0) / w.sum())

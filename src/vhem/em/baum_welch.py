@@ -133,7 +133,7 @@ class BaumWelch(Problem[_State, _Expected]):
         models = state.models.copy()
         for k, s in np.argwhere(dead):
             self._seed(models, int(k), int(s))
-        return Step(_State(models, state.n_reseeded + dead.sum(axis=1)), excused=dead.any(axis=1))
+        return Step(_State(models, state.n_reseeded + dead.sum(axis=1)), excused=np.asarray(dead.any(axis=1)))
 
     def _seed(self, models: Models, k: int, s: int) -> None:
         group, M = int(self.chosen[k]), models.mix_weights.shape[2]
@@ -164,7 +164,7 @@ def learn(problem: BaumWelch, start: Models, limits: Limits, watch: Watch = lamb
     begin = _State(problem.prior.possible(start).copy(), np.zeros(len(start), dtype=np.int64))
     result = run(problem, begin, limits, watch)
     order = np.argsort(np.concatenate([part.rows for part in result.ended]), kind="stable")
-    models = _joined([part.state.models for part in result.ended]).take(order)
+    models = Models.joined([part.state.models for part in result.ended]).take(order)
     ends = [_of_members(part) for part in result.ended]
     bounds, scores, occupancy, n_reseeded = (np.concatenate(a)[order] for a in zip(*ends, strict=True))
     n_floored = models.components.n_at_floor(problem.prior.emissions)
@@ -175,11 +175,3 @@ def learn(problem: BaumWelch, start: Models, limits: Limits, watch: Watch = lamb
 def _of_members(part: Ended) -> tuple[Any, ...]:
     expected = part.expected
     return expected.bounds, expected.log_likelihoods, expected.sums.occupancy, part.state.n_reseeded
-
-
-def _joined(parts: list[Models]) -> Models:
-    if len(parts) == 1:
-        return parts[0]
-    arrays = [np.concatenate(a) for a in zip(*((p.startprob, p.transmat, p.mix_weights) for p in parts), strict=True)]
-    components = parts[0].components.joined([p.components for p in parts])
-    return Models(*arrays, components=components, n_states=np.concatenate([p.n_states for p in parts]))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vhem._support.arrays import BoolArray
 from vhem._support.checks import check_choice, check_integer, check_real
 from vhem.em.baum_welch import BaumWelch, Fits, learn
 from vhem.em.grouped import Batch, Scale
@@ -49,9 +50,7 @@ class FitPlan:
                    "covars_prior": covars_prior}  # fmt: skip
         for name, value in amounts.items():
             check_real(name, value, 0.0)
-        priors = Priors(
-            startprob=startprob_prior, transmat=transmat_prior, covars=covars_prior, reg_covar=reg_covar
-        )
+        priors = Priors(startprob=startprob_prior, transmat=transmat_prior, covars=covars_prior, reg_covar=reg_covar)
         shape = Shape(n_states=1, n_mix=n_mix, covariance_type=covariance_type, topology=topology)
         return FitPlan(shape=shape, priors=priors, limits=Limits(max_iter=max_iter, tol=tol), **rest)
 
@@ -82,11 +81,16 @@ def fit_batch(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Generato
     return best if plan.shape.topology != "ergodic" else _most_visited_first(best)
 
 
-def _fitted(batch: Batch, scale: Scale, start: Models, masks: Any, plan: FitPlan, rng: np.random.Generator) -> Fits:
+def _fitted(
+    batch: Batch,
+    scale: Scale,
+    start: Models,
+    masks: tuple[BoolArray, BoolArray],
+    plan: FitPlan,
+    rng: np.random.Generator,
+) -> Fits:
     prior, reporter = plan.priors.spread(*masks, scale), plan.reporter
-    problem = BaumWelch.of(
-        batch, prior, start.shape[1], strict=plan.priors.are_none, rng=rng, n_threads=plan.n_threads
-    )
+    problem = BaumWelch.of(batch, prior, start.shape[1], strict=plan.priors.are_none, rng=rng, n_threads=plan.n_threads)
     reporter.begin(len(batch.ids))
     return learn(problem, start, plan.limits, reporter.watch)
 

@@ -175,16 +175,16 @@ def run(problem: Problem[Any, Any], state: Any, limits: Limits, watch: Watch = l
             result.ended.append(Ended(rows, *problem.take(state, expected, done)[1:]))
             problem, state, expected = problem.take(state, expected, left)
             active, bounds, n_iter = active[left], bounds[left], n_iter[left]
-        step = _maximised(problem, state, expected)
+        step = improved(problem, state, expected)
         state, n_iter = step.state, n_iter + 1
         before = bounds.copy() if step.excused is None else np.where(step.excused, -np.inf, bounds)
 
 
-def _maximised(problem: Problem[Any, Any], state: Any, expected: Any) -> Step:
+def improved(problem: Problem[Any, Any], state: Any, expected: Any) -> Step:
+    """Count and make the M-step; where digits were lost, once more about the new anchors."""
     step = problem.m_step(state, expected, problem.count(state, expected, None), None)
     if step.anchors is None:
         return step
-    # Moments about means so far off have lost digits: count again, about the new ones.
     again = problem.count(state, expected, step.anchors)
     return problem.m_step(state, expected, again, step.anchors)
 

@@ -27,7 +27,7 @@ class Mixture(NamedTuple):
     def grouped(self, labels: IntArray) -> Mixture:
         """Replace the components of each label by the one that stands for them."""
         names, number = np.unique(labels, return_inverse=True)
-        weights = np.bincount(number, self.weights, len(names))
+        weights = np.asarray(np.bincount(number, self.weights, len(names)), np.float64)
         return Mixture(weights, pooled(self.components, self.weights, number, len(names)))
 
     def whole(self) -> Components:
@@ -117,7 +117,9 @@ def _merge_two_states(chain: Chain) -> Chain:
     start, visits = chain.startprob.copy(), chain.visits.copy()
     start[a] += start[b]
     visits[a] += visits[b]
-    parts = [chain.emissions[s]._replace(weights=w * chain.emissions[s].weights) for s, w in ((a, share[0]), (b, share[1]))]
+    parts = [
+        chain.emissions[s]._replace(weights=w * chain.emissions[s].weights) for s, w in ((a, share[0]), (b, share[1]))
+    ]
     emissions = [Mixture.joined(parts) if s == a else mixture for s, mixture in enumerate(chain.emissions)]
     return Chain(start[keep], rows[keep][:, keep], visits[keep], [e for e, k in zip(emissions, keep, strict=True) if k])
 

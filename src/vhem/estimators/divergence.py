@@ -106,4 +106,4 @@ def match_covariances(base: Models, covariance_type: str) -> Models:
     """
     gaussian = base.components
     assert isinstance(gaussian, Gaussian)
-    return base._replace(components=gaussian.full() if covariance_type == "full" else gaussian.diagonal())
+    return base.with_components(gaussian.full() if covariance_type == "full" else gaussian.diagonal())

@@ -85,9 +85,7 @@ def fit_mixtures(
     batch = Batch.of(as_sequences(sequences), groups, None)
     problem, start = _begin(batch, n_components, plan, generator(random_state))
     result = run(problem, start, plan.limits)
-    done = {
-        int(g): _mixture(part.state, row, n_components) for part in result.ended for row, g in enumerate(part.rows)
-    }
+    done = {int(g): _mixture(part.state, row, n_components) for part in result.ended for row, g in enumerate(part.rows)}
     return [done[g] for g in range(len(batch.ids))]
 
 

@@ -84,7 +84,7 @@ def ppk(
     check_dimensions("a", first, "b", second)
     p, q = first.parameters, second.parameters
     both = (p.components, q.components)
-    p, q = (models._replace(components=models.components.matched(both)) for models in (p, q))
+    p, q = (models.with_components(models.components.matched(both)) for models in (p, q))
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked
         kernel = kernels.log_ppk(p, p if second is first else q, length, rho, n_threads(n_jobs))
     check_in_range("a kernel between two HMMs", kernel)

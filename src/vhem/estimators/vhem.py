@@ -228,7 +228,9 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         best = int(np.argmax([r.bounds[-1] for r in runs]))
         if self.verbose:
             print(f"VHEM keeps restart {best + 1} ({names[best]}) with bound {runs[best].bounds[-1]:.6f}")
-        self.restarts_ = [Restart(n, np.array(r.bounds), bool(r.converged[0])) for n, r in zip(names, runs, strict=True)]
+        self.restarts_ = [
+            Restart(n, np.array(r.bounds), bool(r.converged[0])) for n, r in zip(names, runs, strict=True)
+        ]
         self._keep(runs[best], ordered=start is None)
         self._assign(shards, h3m, used)
         self._warn(runs[best], len(used))

@@ -16,18 +16,14 @@ def log_likelihoods(models: Models, X: FloatArray, offsets: IntArray, n_threads:
     return compiled.log_likelihoods(parameters=Parameters.of(models), X=X, offsets=offsets, n_threads=n_threads)
 
 
-def posteriors(
-    models: Models, X: FloatArray, offsets: IntArray, n_threads: int = 1
-) -> tuple[FloatArray, FloatArray]:
+def posteriors(models: Models, X: FloatArray, offsets: IntArray, n_threads: int = 1) -> tuple[FloatArray, FloatArray]:
     """Return log p(y_i), (n,), and the posterior probabilities of the states of one HMM, (T, S)."""
     if not compiled.knows(models):
         return reference.posteriors(models, X, offsets)
     return compiled.posteriors(parameters=Parameters.of(models), X=X, offsets=offsets, n_threads=n_threads)
 
 
-def viterbi(
-    models: Models, X: FloatArray, offsets: IntArray, n_threads: int = 1
-) -> tuple[FloatArray, IntArray]:
+def viterbi(models: Models, X: FloatArray, offsets: IntArray, n_threads: int = 1) -> tuple[FloatArray, IntArray]:
     """Return max_x log p(x, y_i) under one HMM, (n,), and the paths x that reach it, (T,)."""
     if not compiled.knows(models):
         return reference.viterbi(models, X, offsets)

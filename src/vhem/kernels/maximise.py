@@ -36,7 +36,7 @@ class Prior(NamedTuple):
 
     def possible(self, models: Models) -> Models:
         """Return models that the M-step could have made: where EM must start, lest its first step go down."""
-        return models._replace(components=models.components.above_floor(self.emissions))
+        return models.with_components(models.components.above_floor(self.emissions))
 
 
 class Update(NamedTuple):

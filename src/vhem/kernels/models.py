@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -12,7 +13,8 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Components, Sums
 
 
-class Models(NamedTuple):
+@dataclass(frozen=True)
+class Models:
     """K hidden Markov models with up to S states, and M components per state.
 
     HMMs with fewer than S states are padded with zeros; `n_states` has the true numbers. All arrays are C-contiguous
@@ -41,14 +43,34 @@ class Models(NamedTuple):
 
     def arrays(self) -> dict[str, Any]:
         """Return all arrays by name."""
-        named = self._asdict()
-        return {**{k: named[k] for k in ("startprob", "transmat", "mix_weights")}, **self.components.arrays(),
-                "n_states": self.n_states}  # fmt: skip
+        rows = {"startprob": self.startprob, "transmat": self.transmat, "mix_weights": self.mix_weights}
+        return {**rows, **self.components.arrays(), "n_states": self.n_states}
+
+    def with_components(self, components: Components) -> Models:
+        """Return the same chains with other emissions."""
+        return replace(self, components=components)
 
     def map(self, change: Callable[[Any], Any]) -> Models:
         """Return models with every array changed in the same way along its first axis."""
         return Models(
-            *(change(array) for array in self[:3]), components=self.components.map(change), n_states=change(self[4])
+            change(self.startprob),
+            change(self.transmat),
+            change(self.mix_weights),
+            self.components.map(change),
+            change(self.n_states),
+        )
+
+    @staticmethod
+    def joined(parts: list[Models]) -> Models:
+        """Return all models of several sets of one size."""
+        if len(parts) == 1:
+            return parts[0]
+        return Models(
+            np.concatenate([p.startprob for p in parts]),
+            np.concatenate([p.transmat for p in parts]),
+            np.concatenate([p.mix_weights for p in parts]),
+            parts[0].components.joined([p.components for p in parts]),
+            np.concatenate([p.n_states for p in parts]),
         )
 
     def take(self, index: Any) -> Models:

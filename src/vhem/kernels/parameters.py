@@ -26,7 +26,8 @@ class Parameters(NamedTuple):
         """Return the arrays of Gaussian models."""
         gaussian = models.components
         assert isinstance(gaussian, Gaussian)
-        return Parameters(*models[:3], gaussian.means, gaussian.covars, models.n_states)
+        rows = (models.startprob, models.transmat, models.mix_weights)
+        return Parameters(*rows, gaussian.means, gaussian.covars, models.n_states)
 
     @property
     def is_diagonal(self) -> bool:
@@ -57,7 +58,8 @@ class Statistics(NamedTuple):
         """Return empty sums for these reduced models."""
         K, S, M, d = reduced.means.shape
         shapes = ((K,), (K, S), (K, S, S), (K, S, M), (K, S, M, d), reduced.covars.shape)
-        return Statistics(0.0, *(np.zeros(shape) for shape in shapes), None, 0, 0)
+        mass, start, trans, occupancy, first, second = (np.zeros(shape) for shape in shapes)
+        return Statistics(0.0, mass, start, trans, occupancy, first, second, None, 0, 0)
 
     @property
     def sums(self) -> ModelSums:

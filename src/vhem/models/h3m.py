@@ -91,8 +91,8 @@ class H3M(GaussianView, Immutable):
         self._assign(stacked, checked_weights(weights, len(members)), names)
 
     def _assign(self, models: Models, weights: FloatArray, ids: list[Any]) -> None:
-        named = models._asdict()
-        self._set(emissions=named.pop("components"), **named, weights=weights, ids=ids)
+        rows = {"startprob": models.startprob, "transmat": models.transmat, "mix_weights": models.mix_weights}
+        self._set(**rows, emissions=models.components, n_states=models.n_states, weights=weights, ids=ids)
 
     @classmethod
     def _of(cls, models: Models, weights: FloatArray, ids: list[Any]) -> H3M:

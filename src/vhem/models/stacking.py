@@ -15,7 +15,7 @@ def stack(parts: Sequence[Models]) -> Models:
     If some covariances are full, all become full.
     """
     every = [part.components for part in parts]
-    parts = [part._replace(components=part.components.matched(every)) for part in parts]
+    parts = [part.with_components(part.components.matched(every)) for part in parts]
     stacked = _room_for(parts)
     begin = 0
     for part in parts:

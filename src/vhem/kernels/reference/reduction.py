@@ -32,9 +32,10 @@ class ReducedModel(NamedTuple):
     def of(reduced: Models, j: int) -> ReducedModel:
         """Cut model j out of `reduced`."""
         S = reduced.n_states[j]
+        rows = (reduced.startprob[j, :S], reduced.transmat[j, :S, :S], reduced.mix_weights[j, :S])
         with np.errstate(divide="ignore"):
-            logs = (np.log(p) for p in (reduced.startprob[j, :S], reduced.transmat[j, :S, :S], reduced.mix_weights[j, :S]))
-            return ReducedModel(*logs, reduced.components.take((j, slice(S))))
+            start, trans, mix = (np.log(p) for p in rows)
+        return ReducedModel(start, trans, mix, reduced.components.take((j, slice(S))))
 
 
 def emission_step(base: Models, r: ReducedModel) -> tuple[FloatArray, FloatArray]:
