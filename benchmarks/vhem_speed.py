@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from vhem.kernels.engine import engine
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.emissions import Gaussian
+from vhem.kernels.engine import engine
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, Shortcuts, e_step
 

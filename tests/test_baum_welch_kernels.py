@@ -8,10 +8,10 @@ from helpers import available_engines, enumerate_paths, left_right, random_h3m, 
 from scipy.special import logsumexp
 
 from vhem import H3M, HMM, Sequences
+from vhem.emissions.gaussian import Gaussian, GaussianPrior
 from vhem.kernels import compiled
 from vhem.kernels import engine as engine_module
 from vhem.kernels import kmeans as kmeans_module
-from vhem.emissions.gaussian import Gaussian, GaussianPrior
 from vhem.kernels.counting import Counts, Pairs, expectations, log_likelihoods
 from vhem.kernels.maximise import Prior, maximise
 from vhem.kernels.moments import group_moments
@@ -158,7 +158,9 @@ def test_one_step_against_hmmlearn(covariance_type, n_mix):
         np.testing.assert_allclose(after.mix_weights[0], rival.weights_, rtol=1e-9)
         np.testing.assert_allclose(after.means[0], rival.means_, rtol=1e-9)
         n = e.sums.components["count"][0].reshape(3, 2, *[1] * (after.covars.ndim - 3))
-        about_old_means = e.sums.components["second"][0] / n  # hmmlearn's mixtures take covariances about the means before the step
+        about_old_means = (
+            e.sums.components["second"][0] / n
+        )  # hmmlearn's mixtures take covariances about the means before the step
         np.testing.assert_allclose(about_old_means, rival.covars_, rtol=1e-9)
     assert e.log_likelihoods.sum() == pytest.approx(rival.monitor_.history[0], rel=1e-9)
 

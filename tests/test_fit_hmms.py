@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import data_folder, left_right, random_h3m, random_hmm, spoiled_m_step
+from helpers import left_right, loaded, random_h3m, random_hmm, spoiled_m_step
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
 
 from vhem import H3M, HMM, Sequences, fit_hmms
+from vhem.datasets import handwriting
+from vhem.datasets.folder import find_data
 from vhem.em import baum_welch
 from vhem.em.loop import BoundError
 
@@ -67,7 +69,7 @@ def test_iterating_inside_the_engine_changes_nothing(topology, plain, monkeypatc
     weights = rng.uniform(0.5, 2.0, size=21)
     arguments |= PLAIN if plain else {"sample_weight": weights, "covars_prior": 2.0}
     inside, report = fit_hmms(ys, 3, **arguments)
-    monkeypatch.setattr(batch_em, "advance", lambda *args: None)  # noqa: ARG005
+    monkeypatch.setattr(baum_welch, "advance", lambda *args, **kwargs: None)  # noqa: ARG005
     outside, other = fit_hmms(ys, 3, **arguments)
     np.testing.assert_array_equal(report.n_iter, other.n_iter)
     np.testing.assert_allclose(report.log_likelihoods, other.log_likelihoods, rtol=1e-9)
@@ -374,9 +376,7 @@ def process_time(work):
 @QUIET
 def test_handwritten_letters_are_told_apart():
     """One 16-state left-right HMM per letter; hmmlearn reaches 0.945 by the same protocol."""
-    path = data_folder() / "character_trajectories" / "character_trajectories.npz"
-    if not path.exists():
-        pytest.skip(f"the Character Trajectories data are not at {path}; set VHEM_DATA to their folder")
+    path = loaded(find_data, "character_trajectories/character_trajectories.npz", handwriting._HOW_TO_GET)
     with np.load(path, allow_pickle=False) as file:
         data = {name: file[name] for name in file.files}
     offsets = np.concatenate([[0], np.cumsum(data["lengths"])])

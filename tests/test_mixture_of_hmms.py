@@ -15,8 +15,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from vhem import H3M, HMM, VHEM, HMMTransformer, MixtureOfHMMs, Sequences, fit_hmms
-from vhem.em.loop import BoundError
 from vhem.em import mixtures
+from vhem.em.loop import BoundError
 
 QUIET = pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -5,7 +5,16 @@ import warnings
 
 import numpy as np
 import pytest
-from helpers import available_engines, left_right, random_covars, random_h3m, random_hmm, random_rows, use_engine, spoiled_m_step
+from helpers import (
+    available_engines,
+    left_right,
+    random_covars,
+    random_h3m,
+    random_hmm,
+    random_rows,
+    spoiled_m_step,
+    use_engine,
+)
 from hmmlearn.hmm import GaussianHMM
 from hypothesis import given, settings
 from hypothesis import strategies as st
