@@ -31,7 +31,7 @@ def simulated(rng, n=6, T=40, S=3, d=2):
 
 
 def assert_usable(h3m):
-    for array in h3m.parameters:
+    for array in h3m.parameters.arrays().values():
         assert np.isfinite(array).all()
     assert np.isfinite(h3m.log_likelihoods([np.zeros((3, h3m.n_dims))])).all()
 
@@ -128,7 +128,7 @@ def test_a_short_sequence_with_many_states_is_usable():
 def test_one_seed_one_answer_whatever_the_threads():
     ys = simulated(np.random.default_rng(2), n=40)
     one, two = (fit_hmms(ys, 3, n_init=2, random_state=5, n_jobs=jobs) for jobs in (1, 2))
-    for a, b in zip(one.parameters, two.parameters, strict=True):
+    for a, b in zip(one.parameters.arrays().values(), two.parameters.arrays().values(), strict=True):
         assert (a == b).all()
 
 

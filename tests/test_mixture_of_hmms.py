@@ -162,7 +162,7 @@ def test_scores_and_criteria_belong_together():
 def test_hard_input_gives_a_usable_mixture(ys, init):
     fit = MixtureOfHMMs(min(3, len(ys)), 2, init=init, n_init=1, random_state=0, max_iter=20).fit(ys)
     assert np.isfinite(fit.lower_bounds_).all()
-    assert all(np.isfinite(a).all() for a in fit.model_.parameters)
+    assert all(np.isfinite(a).all() for a in fit.model_.parameters.arrays().values())
     np.testing.assert_allclose(fit.responsibilities_.sum(axis=1), 1)
 
 

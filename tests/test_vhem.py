@@ -25,7 +25,7 @@ from sklearn.metrics import adjusted_rand_score
 from vhem import H3M, HMM, VHEM, divergence, expected_log_likelihood
 from vhem.em import reduction
 from vhem.em.loop import BoundError
-from vhem.em.resize import Chain, moments, resize
+from vhem.em.resize import Chain, resize, stack_chains
 
 
 def clustered(seed=0, K=60, n_clusters=3, S=3, M=1, d=2, spread=4.0, covariance_type="diag"):
@@ -322,10 +322,7 @@ def test_grown_and_shrunk_models_stay_close():
     hmm = random_hmm(np.random.default_rng(2), 4, 2, 2)
     for n_states, n_mix in itertools.product((1, 2, 4, 7), (1, 2, 5)):
         chain = resize(Chain.of(hmm.parameters, 0, 10), n_states, n_mix)
-        model = HMM(
-            chain.startprob, chain.transmat, np.stack([e.means for e in chain.emissions]),
-            np.stack([e.covars for e in chain.emissions]), np.stack([e.weights for e in chain.emissions]),
-        )  # fmt: skip
+        model = H3M.of_models(stack_chains([chain]))[0]
         assert model.means.shape == (n_states, n_mix, 2)
         np.testing.assert_allclose(overall_mean(model), overall_mean(hmm), atol=0.35)
     same = resize(Chain.of(hmm.parameters, 0, 10), 4, 2)
@@ -334,7 +331,7 @@ def test_grown_and_shrunk_models_stay_close():
 
 def overall_mean(hmm):
     chain = Chain.of(hmm.parameters, 0, 10)
-    return chain.visits @ np.stack([moments(e)[0] for e in chain.emissions]) / chain.visits.sum()
+    return chain.visits @ np.stack([e.whole().means[0] for e in chain.emissions]) / chain.visits.sum()
 
 
 def test_divergence():

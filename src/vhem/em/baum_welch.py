@@ -86,7 +86,7 @@ class BaumWelch(Problem[_State, _Expected]):
             least=least,
         )  # fmt: skip
 
-    def name(self, row: int) -> str:
+    def name(self, row: np.int64) -> str:
         """Return whose likelihood it is."""
         return f"the likelihood of {self.batch.ids[row]!r}"
 

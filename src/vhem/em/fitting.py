@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ class FitPlan:
     init: str | H3M | HMM = "auto"
     n_init: int = 1
     n_threads: int = 1
-    reporter: FitReporter = FitReporter()
+    reporter: FitReporter = field(default_factory=FitReporter)
 
     @staticmethod
     def checked(

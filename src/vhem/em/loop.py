@@ -73,7 +73,7 @@ class Problem(ABC, Generic[State, Expected]):
         """Return the problem, state and E-step of some members."""
         raise NotImplementedError(f"{type(self).__name__} has one member")
 
-    def name(self, row: int) -> str:
+    def name(self, row: np.int64) -> str:
         """Return what a message calls a member's bound."""
         del row
         return "the lower bound"
@@ -193,13 +193,13 @@ def _check(
     problem: Problem[Any, Any], before: FloatArray, after: FloatArray, n_falls: IntArray, active: IntArray
 ) -> None:
     if not np.isfinite(after).all():
-        check_in_range(problem.name(int(active[np.argmin(np.isfinite(after))])), np.nan)
+        check_in_range(problem.name(active[np.argmin(np.isfinite(after))]), np.nan)
     fell = after < before - ROUNDING * np.maximum(1.0, np.abs(before))
     n_falls[active] += fell
     if fell.any() and problem.strict:
         k = int(np.argmax(fell))
         raise BoundError(
-            f"{problem.name(int(active[k]))} fell from {before[k]!r} to {after[k]!r}. Without regularisation it cannot: "
-            "this is a fault of vhem, or values so extreme or covariances so ill-conditioned that digits are lost. "
+            f"{problem.name(active[k])} fell from {before[k]!r} to {after[k]!r}. Without regularisation it cannot: "
+            "this is a fault of vhem, or digits are lost because values are extreme or covariances ill-conditioned. "
             "Rescale the observations or raise reg_covar; please report it if that does not help."
         )

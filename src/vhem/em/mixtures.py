@@ -80,7 +80,7 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
         n_mixtures = len(self.prior.start) // self.n_components
         return np.asarray(np.bincount(self.items.mixture[self.items.item], each, n_mixtures), np.float64)
 
-    def name(self, row: int) -> str:
+    def name(self, row: np.int64) -> str:
         """Return what falls if something falls."""
         del row
         return "the log-likelihood"

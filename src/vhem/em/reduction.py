@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ class ReductionProblem(Problem[Centers, Reduction]):
 
     base: Shards
     reg_covar: float = 0.0
-    shortcuts: Shortcuts = Shortcuts()
+    shortcuts: Shortcuts = field(default_factory=Shortcuts)
     n_threads: int = 1
 
     @property

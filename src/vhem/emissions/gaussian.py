@@ -65,7 +65,7 @@ class Gaussian(Components):
         return made if made.means.ndim == 4 else made.reshaped(*made.lead, 1)
 
     def checked(self, used: BoolArray, mix_weights: FloatArray, names: Names) -> Gaussian:
-        """Return Gaussians whose padding is harmless (unit variances, repeats of a real component), if all are right."""
+        """Return Gaussians with harmless padding (unit variances, repeats of a real component), if all are right."""
         check_finite(self.means, "means", names)
         check_finite(self.covars, "covars", names)
         self.put(~used, self.padding())

@@ -321,8 +321,8 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
     def _warn(self) -> None:
         if not self.converged_ and not self.timed_out_ and self.tol > 0:
             warnings.warn(
-                f"MixtureOfHMMs stopped after max_iter={self.max_iter} iterations before the likelihood had converged to "
-                f"tol={self.tol:g}; raise max_iter or tol.",
+                f"MixtureOfHMMs stopped after max_iter={self.max_iter} iterations before the likelihood had converged "
+                f"to tol={self.tol:g}; raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -64,6 +64,7 @@ def _split(X: FloatArray, offsets: IntArray) -> Iterator[FloatArray]:
 
 
 def log(p: FloatArray) -> FloatArray:
+    """Return log p; zeros give minus infinity."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(p))
 
@@ -84,6 +85,7 @@ def filtered(models: Models, frames: FloatArray) -> tuple[FloatArray, FloatArray
 
 
 def smoothed(log_alpha: FloatArray, log_trans: FloatArray) -> FloatArray:
+    """Return the posterior probabilities γ_t(s) of one HMM's states, (T, S)."""
     gamma = np.exp(log_alpha)
     for t in range(len(gamma) - 2, -1, -1):
         joint = log_alpha[t][:, None] + log_trans
