@@ -104,7 +104,7 @@ def test_more_states_than_dimensions():
     sequences = wave.sample(20, 50, random_state=0)
     fit = DynamicTextureMixture(1, 2, max_iter=300).fit(sequences)
     assert abs(np.angle(np.linalg.eigvals(fit.model_[0].A)))[0] == pytest.approx(0.5, abs=0.02)
-    with pytest.raises(ValueError, match="no sequence has the 3 frames that n_states=3 in 1 dimensions needs"):
+    with pytest.raises(ValueError, match="no sequence has the 3 frames that n_states=3 in 1 dimension needs"):
         DynamicTextureMixture(1, 3).fit([[1.0, 2.0], [3.0, 1.0]])
 
 
@@ -143,7 +143,7 @@ def test_noise_floor_is_counted():
         warnings.simplefilter("always")
         fit = DynamicTextureMixture(1, 1, max_iter=150).fit(exact)
     assert fit.n_floored_ == 2
-    assert any("stand at their floor" in str(w.message) for w in caught)
+    assert any("at their floor" in str(w.message) for w in caught)
     assert never_falls(fit.lower_bounds_)
 
 
@@ -291,7 +291,7 @@ def test_bad_use():
     unstable = MixtureOfLDS([LinearDynamicalSystem([[1.5]], np.ones((6, 1)), [[1.0]], 1.0)])
     with pytest.raises(ValueError, match=r"spectral radius 1\.5 and is not stable"):
         HEMDynamicTextures(1, init=unstable).fit(mixture)
-    with pytest.warns(ConvergenceWarning, match="HEMDynamicTextures stopped after max_iter=1"):
+    with pytest.warns(ConvergenceWarning, match="HEMDynamicTextures stopped after 1 iteration, before"):
         HEMDynamicTextures(3, max_iter=1, random_state=0).fit(mixture)
     other = LinearDynamicalSystem([[0.5]], [[1.0]], [[1.0]], 1.0)
     with pytest.raises(ValueError, match="the systems differ in dimension: 1 and 6"):

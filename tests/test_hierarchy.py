@@ -235,9 +235,9 @@ def test_only_the_tree_that_is_kept_warns(monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*visited by no input")  # of centres with one input, in folds of five
 def test_more_clusters_than_inputs_are_refused():
     h3m, _ = nested(n_inputs=16)
-    with pytest.raises(ValueError, match="levels: the first is 8, but there are only 5 HMMs; ask for at most 5"):
+    with pytest.raises(ValueError, match="the first of levels is 8, but there are only 5 HMMs; ask for at most 5"):
         HierarchicalVHEM().fit(h3m[:5])
-    with pytest.raises(ValueError, match="candidates: the largest is 6, but there are only 5 HMMs"):
+    with pytest.raises(ValueError, match="the largest of candidates is 6, but there are only 5 HMMs"):
         choose_n_clusters(h3m[:5], [2, 6])
     # Half of the inputs may be fewer than the clusters: each then has a cluster to itself.
     numbers = choose_n_clusters(h3m[:5], [2, 5], n_resamples=1, random_state=0)

@@ -73,7 +73,7 @@ def test_one_iteration_is_that_of_the_equations():
     rng = np.random.default_rng(1)
     start = random_h3m(rng, 3, 2, 1, 2)
     ys = [rng.normal(size=(12, 2)) for _ in range(9)]
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 iterations"):
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iteration, before"):
         fit = MixtureOfHMMs(3, 2, init=start, max_iter=1, reg_covar=0).fit(ys)
     joint = start.log_likelihoods(ys) + np.log(start.weights)
     z = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))

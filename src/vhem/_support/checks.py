@@ -9,20 +9,33 @@ from typing import Any
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import Count, InputError, InputTypeError, ParameterError
 from vhem.models import H3M, HMM
 
 
-def check_integer(name: str, value: Any, minimum: int) -> int:
-    """Return `value` as an int of at least `minimum`."""
+def check_integer(name: str, value: Any, minimum: int, one_of_many: bool = False) -> int:
+    """Return `value` as an int of at least `minimum`; it may be one of many that a parameter holds."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}.")
+        whose = "each of {name}" if one_of_many else "{name}"
+        raise ParameterError(name, value, whose + " must be an integer of at least {minimum}", minimum=minimum)
     return int(value)
 
 
-def check_enough(name: str, wanted: int, found: int, things: str) -> None:
-    """Refuse more clusters than there are things to put into them, as scikit-learn does."""
+def check_enough(name: str, wanted: int, found: int, thing: str, whose: str = "{name}") -> None:
+    """Refuse more clusters than there are things to put into them, as scikit-learn does.
+
+    `whose` says which of a parameter's numbers is meant: "the first of {name}".
+    """
     if wanted > found:
-        raise ValueError(f"{name} is {wanted}, but there are only {found} {things}; ask for at most {found}.")
+        problem = " is {value}, but there {found:is|are} only {found:" + thing + "}"
+        raise ParameterError(name, wanted, whose + problem, "ask for at most {found}", found=Count(found))
+
+
+def check_as_many(n_given: int, thing: str, name: str, n: int) -> None:
+    """Refuse an `init` of more or fewer things than the parameter `name` says."""
+    if n_given != n:
+        problem = "has {value:" + thing + "} but {" + name + "} is {n}: make them agree"
+        raise ParameterError("init", Count(n_given), problem, n=n)
 
 
 def check_real(name: str, value: Any, minimum: float, open_interval: bool = False) -> float:
@@ -30,14 +43,15 @@ def check_real(name: str, value: Any, minimum: float, open_interval: bool = Fals
     wrong = isinstance(value, bool) or not isinstance(value, numbers.Real) or not np.isfinite(float(value))
     if wrong or value < minimum or (open_interval and value == minimum):
         relation = "greater than" if open_interval else "of at least"
-        raise ValueError(f"{name} must be a finite number {relation} {minimum:g}, got {value!r}.")
+        problem = "must be a finite number {relation} {minimum:g}"
+        raise ParameterError(name, value, problem, relation=relation, minimum=minimum)
     return float(value)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return `value`, which must be one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+        raise ParameterError(name, value, "must be one of {choices}", choices=", ".join(map(repr, choices)))
     return value
 
 
@@ -49,7 +63,7 @@ def check_h3m(name: str, value: Any) -> H3M:
         return H3M([value])
     if isinstance(value, (list, tuple)) and value and all(isinstance(hmm, HMM) for hmm in value):
         return H3M(list(value))
-    raise TypeError(f"{name} must be an H3M, an HMM or a list of HMMs, got {_described(value)}.")
+    raise InputTypeError("{name} must be an H3M, an HMM or a list of HMMs, got {got}", name=name, got=_described(value))
 
 
 def _described(value: Any) -> str:
@@ -68,14 +82,15 @@ def _described(value: Any) -> str:
 def check_flag(name: str, value: Any) -> bool:
     """Return `value`, which must be True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")
+        raise ParameterError(name, value, "must be True or False")
     return bool(value)
 
 
-def check_in_range(name: str, value: FloatArray | float) -> None:
+def check_in_range(what: str, value: FloatArray | float) -> None:
     """Refuse what has left the range of double precision."""
     if not np.all(np.isfinite(value)):
-        raise ValueError(
-            f"{name} is not finite: means, covariances or n_virtual are too extreme for double precision. "
-            "Rescale the observations to unit variance and learn the HMMs again."
+        raise InputError(
+            "{what} is not finite: means, covariances or {n_virtual} are too extreme for double precision",
+            "Rescale the observations to unit variance and learn the HMMs again",
+            what=what,
         )

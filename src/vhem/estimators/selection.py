@@ -95,11 +95,11 @@ def choose_n_clusters(
     h3m, rng = check_h3m("X", X), generator(random_state)
     if not isinstance(candidates, Iterable):
         raise ValueError(f"candidates must be numbers of clusters to try, such as range(2, 9), got {candidates!r}.")
-    numbers = np.array(sorted({check_integer("each of candidates", k, 1) for k in candidates}))
+    numbers = np.array(sorted({check_integer("candidates", k, 1, one_of_many=True) for k in candidates}))
     n_folds = min(check_integer("n_folds", n_folds, 2), len(h3m))
     if not len(numbers) or len(h3m) < 2:
         raise ValueError(f"choose_n_clusters needs candidates and at least 2 HMMs, got {len(numbers)} and {len(h3m)}.")
-    check_enough("candidates: the largest", int(numbers[-1]), len(h3m), "HMMs")
+    check_enough("candidates", int(numbers[-1]), len(h3m), "HMM", "the largest of {name}")
     check_integer("n_resamples", n_resamples, 1)
     samples = check_real("samples_per_input", samples_per_input, 0.0, open_interval=True) * len(h3m)
     model = VHEM() if estimator is None else clone(estimator)
