@@ -380,7 +380,7 @@ def test_help():
 def test_warnings_become_notes(tmp_path):
     (tmp_path / "t.csv").write_text("id,x\n" + "".join(f"{k},{k}\n" for k in "123"))
     result = run("cluster", tmp_path / "t.csv", "-k", 2, "-o", tmp_path / "out")
-    assert "note: fewer frames than states in 1, 2, 3" in result.stderr
+    assert "note: there are fewer frames than states in 1, 2, 3" in result.stderr
     assert any("fewer frames" in note for note in RunFolder(tmp_path / "out").summary["notes"])
 
 
@@ -564,7 +564,7 @@ def test_numbers_of_clusters_of_a_table_and_of_models(study, clustered):
     assert json.loads(run("number", clustered[0] / "hmms.vhem", *settings).stdout)["sequences_per_hmm"] == 10
     for wrong in ("6-2", "two", "-3", "2,,3"):
         assert "--clusters must be like" in run("number", clustered[0], f"--clusters={wrong}", code=1).stderr
-    assert "the largest" in run("number", clustered[0], "-k", "2,13", code=1).stderr
+    assert "--clusters asks for 13, but there are only" in run("number", clustered[0], "-k", "2,13", code=1).stderr
 
 
 @pytest.mark.parametrize(

@@ -257,7 +257,7 @@ def test_bad_mixtures_and_sequences():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_components": 9}, "n_components is 9, but there are only 4 sequences"),
+        ({"n_components": 9}, "n_components asks for 9, but there are only 4 sequences"),
         ({"n_states": 0}, "n_states must be an integer of at least 1"),
         ({"noise": "full"}, "noise must be one of 'diag', 'isotropic'"),
         ({"init": "random"}, "init must be one of 'splitting', 'pca'"),
@@ -280,9 +280,9 @@ def test_bad_use():
         HEMDynamicTextures(1).predict(mixture)
     with pytest.raises(TypeError, match="X must be a MixtureOfLDS"):
         HEMDynamicTextures(1).fit(np.ones((3, 5, 2)))
-    with pytest.raises(ValueError, match="n_clusters is 99, but there are only 15"):
+    with pytest.raises(ValueError, match="n_clusters asks for 99, but there are only 15"):
         HEMDynamicTextures(99).fit(mixture)
-    with pytest.raises(ValueError, match="init has 2 systems but n_clusters is 3"):
+    with pytest.raises(ValueError, match="n_clusters is 3, but init has 2 systems"):
         HEMDynamicTextures(3, init=mixture[:2]).fit(mixture)
     with pytest.raises(ValueError, match="init has 6 dimensions, but the input has 1"):
         HEMDynamicTextures(1, init=mixture[:1]).fit([LinearDynamicalSystem([[0.5]], [[1.0]], [[1.0]], 1.0)])

@@ -168,7 +168,7 @@ def test_hard_input_gives_a_usable_mixture(ys, init):
 
 
 def test_more_hmms_than_sequences_are_refused():
-    with pytest.raises(ValueError, match="n_components is 3, but there are only 2 sequences; ask for at most 2"):
+    with pytest.raises(ValueError, match="n_components asks for 3, but there are only 2 sequences; ask for at most 2"):
         MixtureOfHMMs(3).fit(np.zeros((2, 5, 1)))
 
 
@@ -196,7 +196,7 @@ def test_a_falling_likelihood_is_an_error(monkeypatch):
         ({"n_components": 0}, "n_components must be"),
         ({"n_states": 1.5}, "n_states must be"),
         ({"init": "best"}, "init must be one of 'auto', 'smyth'"),
-        ({"init": random_h3m(np.random.default_rng(0), 3)}, "init has 3 HMMs but n_components is 2"),
+        ({"init": random_h3m(np.random.default_rng(0), 3)}, "n_components is 2, but init has 3 HMMs"),
         ({"time_limit": -1}, "time_limit must be"),
         ({"topology": "ring"}, "topology must be"),
     ],

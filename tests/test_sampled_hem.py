@@ -89,7 +89,7 @@ def test_frames_far_from_the_origin_and_single_frames():
         ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
         ({"tau": 1.5}, "tau must be an integer"),
         ({"init": "x"}, "init must be one of"),
-        ({"init": random_h3m(np.random.default_rng(0), 3)}, "init has 3 HMMs but n_clusters is 2"),
+        ({"init": random_h3m(np.random.default_rng(0), 3)}, "n_clusters is 2, but init has 3 HMMs"),
     ],
 )
 def test_bad_parameters(change, message):

@@ -230,7 +230,7 @@ def test_as_many_clusters_as_inputs_but_no_more():
     h3m, _ = clustered(K=4, n_clusters=4)
     fit = VHEM(4, random_state=0, n_init=8).fit(h3m)
     assert sorted(fit.labels_) == [0, 1, 2, 3]
-    with pytest.raises(ValueError, match="n_clusters is 9, but there are only 4 HMMs; ask for at most 4"):
+    with pytest.raises(ValueError, match="n_clusters asks for 9, but there are only 4 HMMs; ask for at most 4"):
         VHEM(9, random_state=0).fit(h3m)
     some = h3m.with_weights([0.5, 0.5, 0.0, 0.0])
     with pytest.warns(RuntimeWarning, match=r"there are more clusters \(3\) than inputs with weight \(2\)"):
@@ -424,7 +424,7 @@ def test_a_fault_that_lowers_the_bound_is_raised(monkeypatch):
         ({"verbose": 2}, "verbose must be True or False"),
         ({"callback": 3}, "callback must be a function"),
         ({"random_state": "x"}, "random_state must be"),
-        ({"init": H3M([left_right(2)])}, "init has 1 HMM but n_clusters is 2"),
+        ({"init": H3M([left_right(2)])}, "n_clusters is 2, but init has 1 HMM: make"),
     ],
 )
 def test_bad_parameters_are_named(change, message):

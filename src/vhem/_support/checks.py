@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,29 +13,44 @@ from vhem._support.errors import Count, InputError, InputTypeError, ParameterErr
 from vhem.models import H3M, HMM
 
 
-def check_integer(name: str, value: Any, minimum: int, one_of_many: bool = False) -> int:
-    """Return `value` as an int of at least `minimum`; it may be one of many that a parameter holds."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
-        whose = "each of {name}" if one_of_many else "{name}"
-        raise ParameterError(name, value, whose + " must be an integer of at least {minimum}", minimum=minimum)
+def check_integer(name: str, value: Any, minimum: int) -> int:
+    """Return `value` as an int of at least `minimum`."""
+    if not _is_integer(value, minimum):
+        raise ParameterError(name, value, "must be an integer of at least {minimum}", minimum=minimum)
     return int(value)
 
 
-def check_enough(name: str, wanted: int, found: int, thing: str, whose: str = "{name}") -> None:
-    """Refuse more clusters than there are things to put into them, as scikit-learn does.
+def check_integers(name: str, values: Iterable[Any], minimum: int) -> list[int]:
+    """Return `values` as ints of at least `minimum`."""
+    for value in values:
+        if not _is_integer(value, minimum):
+            raise ParameterError(name, value, "must hold integers of at least {minimum}", minimum=minimum)
+    return [int(value) for value in values]
 
-    `whose` says which of a parameter's numbers is meant: "the first of {name}".
-    """
+
+def _is_integer(value: Any, minimum: int) -> bool:
+    return not isinstance(value, bool) and isinstance(value, numbers.Integral) and int(value) >= minimum
+
+
+def check_enough(name: str, wanted: int, found: int, thing: str) -> None:
+    """Refuse more clusters than there are things to put into them, as scikit-learn does."""
     if wanted > found:
-        problem = " is {value}, but there {found:is|are} only {found:" + thing + "}"
-        raise ParameterError(name, wanted, whose + problem, "ask for at most {found}", found=Count(found))
+        raise ParameterError(
+            name,
+            wanted,
+            "asks for {value}, but there {found:is|are} only {things}",
+            "ask for at most {found}",
+            found=Count(found),
+            things=format(Count(found), thing),
+        )
 
 
 def check_as_many(n_given: int, thing: str, name: str, n: int) -> None:
     """Refuse an `init` of more or fewer things than the parameter `name` says."""
     if n_given != n:
-        problem = "has {value:" + thing + "} but {" + name + "} is {n}: make them agree"
-        raise ParameterError("init", Count(n_given), problem, n=n)
+        raise ParameterError(
+            name, n, "is {value}, but {init} has {things}: make them agree", things=format(Count(n_given), thing)
+        )
 
 
 def check_real(name: str, value: Any, minimum: float, open_interval: bool = False) -> float:
@@ -43,8 +58,8 @@ def check_real(name: str, value: Any, minimum: float, open_interval: bool = Fals
     wrong = isinstance(value, bool) or not isinstance(value, numbers.Real) or not np.isfinite(float(value))
     if wrong or value < minimum or (open_interval and value == minimum):
         relation = "greater than" if open_interval else "of at least"
-        problem = "must be a finite number {relation} {minimum:g}"
-        raise ParameterError(name, value, problem, relation=relation, minimum=minimum)
+        wanted = f"{relation} {minimum:g}"
+        raise ParameterError(name, value, "must be a finite number {wanted}", wanted=wanted)
     return float(value)
 
 

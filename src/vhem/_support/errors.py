@@ -13,6 +13,7 @@ values, and nobody ever rewrites them.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -204,13 +205,21 @@ class FitWarning(Explained, RuntimeWarning):
     """The result of a fit can be used, but something about it should be known."""
 
 
+def warn_if_any(n: int, problem: str, /, *cures: str, stacklevel: int, **values: Any) -> None:
+    """Warn of things that were counted, where there are any; the templates' field `n` is their number."""
+    if n:
+        warnings.warn(FitWarning(problem, *cures, n=Count(n), **values), stacklevel=stacklevel + 1)
+
+
 class NotConvergedWarning(Explained, ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
     """A fit stopped before it had converged: `who` after `max_iter` iterations, and `what` had not yet settled."""
 
     def __init__(self, who: str, what: str, max_iter: int) -> None:
         self.max_iter = max_iter
-        problem = "{who} stopped after {n:iteration}, before {what} had converged"
-        super().__init__(problem, "raise {max_iter}", "raise {tol}", who=who, what=what, n=Count(max_iter))
+        super().__init__(
+            "{who} stopped after {n:iteration}, before {what} had converged", "raise {max_iter}", "raise {tol}",
+            who=who, what=what, n=Count(max_iter),
+        )  # fmt: skip
 
 
 class BoundError(Explained, RuntimeError):
@@ -249,4 +258,5 @@ __all__ = [
     "Naming",
     "NotConvergedWarning",
     "ParameterError",
+    "warn_if_any",
 ]

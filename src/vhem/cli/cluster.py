@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from vhem.cli import in_words as summary
-from vhem.cli.naming import Doing
 from vhem.cli.inputs import Input, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
+from vhem.cli.naming import Doing
 from vhem.cli.partitions import executor_at
 from vhem.cli.run_folder import HMMS, RunWriter
 from vhem.cli.session import Session, show

@@ -68,7 +68,7 @@ def options_of(doing: Doing) -> Naming:
     return naming
 
 
-def told(message: BaseException, doing: Doing) -> str:
+def told(message: BaseException | str, doing: Doing) -> str:
     """Return an error or a warning in one line, as users of the command read it."""
     plain = in_options(str(message), _OF[doing])
     text = message.told(options_of(doing)) if isinstance(message, Explained) else plain

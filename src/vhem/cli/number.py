@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from vhem.cli import in_words as summary
-from vhem.cli.naming import Doing
 from vhem.cli.cluster import chosen_tau
 from vhem.cli.inputs import Input, read_sequences_or_hmms
 from vhem.cli.learning import learned
+from vhem.cli.naming import Doing
 from vhem.cli.run_folder import RunFolder
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (

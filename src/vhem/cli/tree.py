@@ -8,10 +8,10 @@ import numpy as np
 import typer
 
 from vhem.cli import in_words as summary
-from vhem.cli.naming import Doing
 from vhem.cli.cluster import chosen_tau
 from vhem.cli.inputs import read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
+from vhem.cli.naming import Doing
 from vhem.cli.run_folder import HMMS, TREE, RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (

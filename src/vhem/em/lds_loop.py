@@ -10,7 +10,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_in_range
-from vhem._support.errors import BoundError, Count, FitWarning, NotConvergedWarning
+from vhem._support.errors import BoundError, NotConvergedWarning, warn_if_any
 from vhem.kernels.lds import Sums, Systems, m_step
 
 _ROUNDING = 1e-9  # a fall of the bound, relative to its size, that arithmetic can explain
@@ -84,15 +84,23 @@ def warn(best: Run, name: str, max_iter: int, tol: float) -> None:
     """Say once what the run could not do."""
     if not best.converged and tol > 0:
         warnings.warn(NotConvergedWarning(name, "the bound", max_iter), stacklevel=4)
-    for count, problem, cures in _SAID:
-        if n := getattr(best, count):
-            warnings.warn(FitWarning(problem, *cures, n=Count(n)), stacklevel=4)
-
-
-_SAID = (
-    ("n_empty", "{n:component} {n:is|are} empty, with weight zero", ("ask for fewer", "raise {n_init}")),
-    ("n_floored", "{n:variance} of the observations' noise {n:is|are} at {n:its|their} floor: the states explain these "
-     "dimensions completely", ("ask for fewer states",)),
-    ("n_held_back", "{n:system} {n:was|were} kept stable although the data ask for growth",
-     ("allow it by {stable:False}",)),
-)  # fmt: skip
+    warn_if_any(
+        best.n_empty,
+        "{n:component} {n:is|are} empty, with weight zero",
+        "ask for fewer",
+        "raise {n_init}",
+        stacklevel=4,
+    )
+    warn_if_any(
+        best.n_floored,
+        "{n:variance} of the observations' noise {n:is|are} at {n:its|their} floor: the states explain these "
+        "dimensions completely",
+        "ask for fewer states",
+        stacklevel=4,
+    )
+    warn_if_any(
+        best.n_held_back,
+        "{n:system} {n:was|were} kept stable although the data ask for growth",
+        "allow it by {stable:False}",
+        stacklevel=4,
+    )

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_integer, check_real
-from vhem._support.errors import Count, FitWarning, NotConvergedWarning, ParameterError
+from vhem._support.checks import check_choice, check_integer, check_integers, check_real
+from vhem._support.errors import Count, FitWarning, NotConvergedWarning, ParameterError, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED, REINITIALISED
 from vhem._support.randomness import RandomState, generator
 from vhem.em.grouped import Batch, Scale
@@ -228,7 +228,7 @@ def as_h3m(p: Parameters, weights: FloatArray | None = None, ids: list[Any] | No
 def _candidates(n_states: Any) -> list[int]:
     if not isinstance(n_states, Iterable):
         return [check_integer("n_states", n_states, 1)]
-    sizes = sorted({check_integer("n_states", S, 1) for S in n_states})
+    sizes = sorted(set(check_integers("n_states", list(n_states), 1)))
     if not sizes:
         raise ParameterError("n_states", n_states, "is empty: give one number of states, or several to choose from")
     return sizes
@@ -372,34 +372,46 @@ def _warn(report: FitReport, batch: Batch, options: Options) -> None:
     _warn_of_thin_data(report, batch)
     unseen = [j for j in range(batch.X.shape[1]) if np.isnan(batch.X[0, j]) and np.isnan(batch.X[:, j]).all()]
     if unseen:
-        problem = "dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing"
-        warnings.warn(FitWarning(problem, "leave them out", unseen=unseen), stacklevel=3)
+        warnings.warn(
+            FitWarning(
+                "dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing",
+                "leave them out",
+                unseen=unseen,
+            ),
+            stacklevel=3,
+        )
     if options.tol > 0 and not report.converged.all():
         who = f"{K - report.converged.sum()} of {K} HMMs"
         warnings.warn(NotConvergedWarning(who, "their likelihood", options.max_iter), stacklevel=3)
-    for counts, problem, cures in (
-        (report.n_floored, AT_FLOOR, ()),
-        (report.n_reseeded, REINITIALISED, ("{n_states} may be too large",)),
-        (report.n_falls, LOWERED, ()),
-    ):
-        if counts.any():
-            text, n = problem + " ({some} of {all:HMM})", Count(counts.sum())
-            warnings.warn(FitWarning(text, *cures, n=n, some=(counts > 0).sum(), all=Count(K)), stacklevel=3)
+    _warn_of_counts(report.n_floored, AT_FLOOR)
+    _warn_of_counts(report.n_reseeded, REINITIALISED, "{n_states} may be too large")
+    _warn_of_counts(report.n_falls, LOWERED)
+
+
+def _warn_of_counts(counts: IntArray, problem: str, *cures: str) -> None:
+    some, n_hmms = int((counts > 0).sum()), Count(len(counts))
+    text = problem + " ({some} of {hmms:HMM})"
+    warn_if_any(int(counts.sum()), text, *cures, some=some, hmms=n_hmms, stacklevel=4)
 
 
 def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:
     """Name the sequences or groups that have too few frames to learn from, or nothing but missing values."""
     seen = ~np.isnan(batch.X).all(axis=1) if np.isnan(batch.X).any() else np.ones(len(batch.X), dtype=bool)
     n_seen = np.add.reduceat(seen, batch.frame_offsets[:-1], dtype=np.int64)
-    for thin, problem, cure in (
-        (n_seen == 0, "there is nothing but missing values in {names}", "drop it"),
-        (
-            (n_seen > 0) & (n_seen < report.n_states),
-            "there are fewer frames than states in {names}",
-            "use fewer states, or groups",
-        ),
-    ):
-        if thin.any():
-            names = [repr(batch.ids[k]) for k in np.flatnonzero(thin)[:5]]
-            more = f" and {thin.sum() - 5} more" if thin.sum() > 5 else ""
-            warnings.warn(FitWarning(problem, cure, names=", ".join(names) + more), stacklevel=4)
+    nothing = _named(batch, n_seen == 0)
+    if nothing:
+        warnings.warn(
+            FitWarning("there is nothing but missing values in {names}", "drop it", names=nothing), stacklevel=4
+        )
+    thin = _named(batch, (n_seen > 0) & (n_seen < report.n_states))
+    if thin:
+        warnings.warn(
+            FitWarning("there are fewer frames than states in {names}", "use fewer states, or groups", names=thin),
+            stacklevel=4,
+        )
+
+
+def _named(batch: Batch, chosen: npt.NDArray[np.bool_]) -> str:
+    """Return the names of some sequences or groups, the first five of them in words."""
+    names = ", ".join(repr(batch.ids[k]) for k in np.flatnonzero(chosen)[:5])
+    return names + (f" and {chosen.sum() - 5} more" if chosen.sum() > 5 else "")

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough, check_integer, check_real
-from vhem._support.errors import BoundError, Count, FitWarning, NotConvergedWarning
+from vhem._support.errors import BoundError, NotConvergedWarning, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import Saveable
@@ -440,9 +440,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
     def _warn(self, best: Run) -> None:
         if not best.converged and not best.timed_out and self.tol > 0:
             warnings.warn(NotConvergedWarning("MixtureOfHMMs", "the likelihood", self.max_iter), stacklevel=3)
-        if n := self.n_empty_clusters_:
-            problem = "{n:HMM} {n:has|have} no sequence"
-            warnings.warn(FitWarning(problem, "ask for fewer", "raise {n_init}", n=Count(n)), stacklevel=3)
-        for count, problem in ((self.n_floored_, AT_FLOOR), (self.n_falls_, LOWERED)):
-            if count:
-                warnings.warn(FitWarning(problem, n=Count(count)), stacklevel=3)
+        empty = self.n_empty_clusters_
+        warn_if_any(empty, "{n:HMM} {n:has|have} no sequence", "ask for fewer", "raise {n_init}", stacklevel=3)
+        warn_if_any(self.n_floored_, AT_FLOOR, stacklevel=3)
+        warn_if_any(self.n_falls_, LOWERED, stacklevel=3)

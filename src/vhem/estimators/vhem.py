@@ -23,7 +23,7 @@ from vhem._support.checks import (
     check_integer,
     check_real,
 )
-from vhem._support.errors import Count, FitWarning, NotConvergedWarning
+from vhem._support.errors import FitWarning, NotConvergedWarning, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable
 from vhem.em.cluster_starts import STARTS, Shape
@@ -390,22 +390,37 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     def _warn(self, best: Run, n_used: int) -> None:
         if not best.converged and self.tol > 0:
             warnings.warn(NotConvergedWarning("VHEM", "the bound", self.max_iter), stacklevel=3)
-        if self.n_empty_clusters_ or self.n_clusters > n_used:
-            empty = "{empty} of {n:cluster} {empty:is|are} empty" if self.n_empty_clusters_ else ""
-            many = "there are more clusters ({n}) than inputs with weight ({used})" if self.n_clusters > n_used else ""
-            problem = " and ".join(filter(None, (empty, many))) + ": centres that no input belongs to mean nothing"
-            counts = {"empty": Count(self.n_empty_clusters_), "n": Count(self.n_clusters), "used": n_used}
-            warnings.warn(FitWarning(problem, "ask for fewer clusters", "raise {n_init}", **counts), stacklevel=3)
-        if best.n_unvisited_states:
-            problem = (
-                "{n:state} of the centres {n:is|are} visited by no input and {n:keeps its|keep their} last parameters"
+        if self.n_clusters > n_used:
+            warnings.warn(
+                FitWarning(
+                    "there are more clusters ({n}) than inputs with weight ({used}), and {empty} are empty",
+                    "ask for fewer clusters",
+                    n=self.n_clusters, used=n_used, empty=self.n_empty_clusters_,
+                ),
+                stacklevel=3,
+            )  # fmt: skip
+        else:
+            warn_if_any(
+                self.n_empty_clusters_,
+                "{n} of {clusters} clusters {n:is|are} empty: centres that no input belongs to mean nothing",
+                "ask for fewer clusters",
+                "raise {n_init}",
+                clusters=self.n_clusters,
+                stacklevel=3,
             )
-            n = Count(best.n_unvisited_states)
-            warnings.warn(FitWarning(problem, "{n_states} may be too large", n=n), stacklevel=3)
-        if best.n_falls:
-            problem = "the bound fell in {n:iteration} because {reg_covar:{floor:g}} is not part of it"
-            cure = "smaller values keep the result closer to the optimum"
-            warnings.warn(FitWarning(problem, cure, n=Count(best.n_falls), floor=self.reg_covar), stacklevel=3)
+        warn_if_any(
+            best.n_unvisited_states,
+            "{n:state} of the centres {n:is|are} visited by no input and {n:keeps its|keep their} last parameters",
+            "{n_states} may be too large",
+            stacklevel=3,
+        )
+        warn_if_any(
+            best.n_falls,
+            "the bound fell in {n:iteration} because the floor of the variances, {floor:g}, is not part of it",
+            "lower {reg_covar} for a result closer to the optimum",
+            floor=self.reg_covar,
+            stacklevel=3,
+        )
 
     def _logits(self, h3m: H3M) -> FloatArray:
         J = self.transform(h3m)

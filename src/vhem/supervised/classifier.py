@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -14,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer, check_real
-from vhem._support.errors import Count, FitWarning, InputError, ParameterError
+from vhem._support.errors import InputError, ParameterError, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable
 from vhem.em.aligned_start import aligned_start
@@ -282,13 +281,14 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _warn_of_small_classes(self, counts: IntArray, old: list[H3M | None]) -> None:
         small = sum(n < self.n_components and before is None for n, before in zip(counts, old, strict=True))
-        if small:
-            problem = (
-                "{small} of {n} classes {small:has|have} fewer sequences than {n_components:{k}}: each of these "
-                "sequences has an HMM of its own"
-            )
-            found = {"small": Count(small), "n": len(counts), "k": self.n_components}
-            warnings.warn(FitWarning(problem, **found), stacklevel=4)
+        warn_if_any(
+            small,
+            "{n} of {classes} classes {n:has|have} fewer sequences than {n_components:{k}}: each of these sequences "
+            "has an HMM of its own",
+            classes=len(counts),
+            k=self.n_components,
+            stacklevel=4,
+        )
 
     def _reduced(self, hmms: H3M, rng: np.random.Generator) -> H3M:
         if len(hmms) <= self.n_components:
