@@ -14,6 +14,7 @@ from vhem._support.checks import check_choice, check_integer, check_integers, ch
 from vhem._support.errors import Count, FitWarning, NotConvergedWarning, ParameterError, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED, REINITIALISED
 from vhem._support.randomness import RandomState, generator
+from vhem._support.saving import register_record
 from vhem.em.grouped import Batch, Scale
 from vhem.em.many_hmms import Fits, Settings, run
 from vhem.em.progress import FitProgress, FitReporter, check_callback
@@ -415,3 +416,6 @@ def _named(batch: Batch, chosen: npt.NDArray[np.bool_]) -> str:
     """Return the names of some sequences or groups, the first five of them in words."""
     names = ", ".join(repr(batch.ids[k]) for k in np.flatnonzero(chosen)[:5])
     return names + (f" and {chosen.sum() - 5} more" if chosen.sum() > 5 else "")
+
+
+register_record(FitReport)

@@ -19,7 +19,7 @@ from vhem._support.checks import check_as_many, check_choice, check_enough, chec
 from vhem._support.errors import BoundError, NotConvergedWarning, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED
 from vhem._support.randomness import RandomState, generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Report
 from vhem.em.many_hmms import ROUNDING
@@ -444,3 +444,6 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         warn_if_any(empty, "{n:HMM} {n:has|have} no sequence", "ask for fewer", "raise {n_init}", stacklevel=3)
         warn_if_any(self.n_floored_, AT_FLOOR, stacklevel=3)
         warn_if_any(self.n_falls_, LOWERED, stacklevel=3)
+
+
+register_estimator(MixtureOfHMMs)

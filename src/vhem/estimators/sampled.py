@@ -14,14 +14,13 @@ from vhem._support.checks import (
     check_as_many,
     check_choice,
     check_enough,
-    check_h3m,
     check_in_range,
     check_integer,
     check_real,
 )
 from vhem._support.errors import BoundError, NotConvergedWarning
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.cluster_starts import STARTS, Shape
 from vhem.estimators.divergence import check_dimensions, match_covariances
 from vhem.estimators.vhem import canonical_order
@@ -30,6 +29,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import Parameters
 from vhem.kernels.reduction import BaseModels, expected_visits
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 from vhem.models.sampling import sample
 
 _NEGLIGIBLE = 1e-20  # responsibility of a cluster for a base model below which its samples are left out
@@ -308,3 +308,6 @@ def _check_rise(bounds: list[float]) -> None:
     before, after = bounds[-2:]
     if after < before - _ROUNDING * max(1.0, abs(before)):
         raise BoundError("the objective", before, after, len(bounds) - 1)
+
+
+register_estimator(SampledHEM)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from vhem._support.immutable import Immutable
 from vhem._support.indexing import checked_ids, positions
+from vhem._support.saving import Ids, Kind, State, register
 from vhem.sequences.converters import frames_first, from_multiindex, padded, to_multiindex, without_padding
 from vhem.sequences.readers.table import read_table
 
@@ -378,3 +379,16 @@ def _rows(starts: IntArray, lengths: IntArray) -> npt.NDArray[np.intp]:
     """Return the row numbers of the stretches that begin at `starts`, one after the other."""
     begins = np.cumsum(lengths) - lengths
     return np.repeat(starts - begins, lengths) + np.arange(lengths.sum())
+
+
+def _pack(sequences: Sequences) -> State:
+    groups = None if sequences.groups is None else Ids(sequences.groups)
+    return {"X": sequences.X, "lengths": sequences.lengths, "ids": Ids(sequences.ids), "groups": groups}
+
+
+def _unpack(state: State) -> Sequences:
+    made = Sequences.from_concatenated(state["X"], state["lengths"], state["ids"])
+    return Sequences(made, groups=state["groups"])
+
+
+register(Kind("Sequences", Sequences, _pack, _unpack))
