@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vhem._support.indexing import checked_ids
 from vhem.em.progress import Restart
 from vhem.estimators import mixture as em_h3m
 from vhem.estimators import vhem
@@ -64,12 +65,15 @@ def _unpack_mixture_of_lds(state: State) -> MixtureOfLDS:
 
 def _pack_sequences(sequences: Sequences) -> State:
     groups = None if sequences.groups is None else Ids(sequences.groups)
-    return {"X": sequences.X, "lengths": sequences.lengths, "ids": Ids(sequences.ids), "groups": groups}
+    keys = None if sequences._keys is None else Ids(sequences.keys)
+    return {"X": sequences.X, "lengths": sequences.lengths, "ids": Ids(sequences.ids), "groups": groups, "keys": keys}
 
 
 def _unpack_sequences(state: State) -> Sequences:
-    made = Sequences.from_concatenated(state["X"], state["lengths"], state["ids"])
-    return Sequences(made, groups=state["groups"])
+    made = Sequences(Sequences.from_concatenated(state["X"], state["lengths"]), groups=state["groups"])
+    ids = checked_ids(state["ids"], len(made), "sequences")  # may repeat: a sample can hold a sequence twice
+    keys = None if state.get("keys") is None else checked_ids(state["keys"], len(made), "sequences")
+    return Sequences._of(made.X, made.lengths, ids, made.groups, keys)
 
 
 def _unpack_tree(state: State) -> Tree:
