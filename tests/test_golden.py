@@ -1,7 +1,6 @@
-"""VHEM against the numbers of the algorithm's authors' own toolbox, five small cases."""
+"""VHEM against the numbers of the algorithm's authors' own toolbox, five small cases (`golden/README.md`)."""
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +13,9 @@ from vhem.kernels.reduction import BaseModels, Shortcuts, e_step, expected_visit
 CASES = ["c01_d1_diag_k1", "c03_d3_full_weighted", "c05_ragged_base", "c07_M2_full_weighted", "c10_left_right_zeros"]
 
 
-def golden_folder():
-    """The folder `golden` beside the data: next to VHEM_DATA, or in `shared` beside the project."""
-    data = os.environ.get("VHEM_DATA")
-    root = Path(data).parent if data else Path(__file__).parents[2] / "shared"
-    return root / "golden"
-
-
 @pytest.fixture(params=CASES)
 def case(request):
-    path = golden_folder() / f"{request.param}.npz"
-    if not path.exists():
-        pytest.skip(f"no reference numbers at {path}; set VHEM_DATA to the data folder beside them")
+    path = Path(__file__).parent / "golden" / f"{request.param}.npz"
     with np.load(path, allow_pickle=False) as arrays:
         return json.loads(path.with_suffix(".json").read_text()), dict(arrays)
 

@@ -1,6 +1,7 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem import plotting, report
+from vhem._support.version import VERSION
 from vhem.estimators.divergence import divergence, expected_log_likelihood
 from vhem.estimators.dtm import DynamicTextureMixture
 from vhem.estimators.fit_hmms import FitReport, fit_hmms
@@ -21,7 +22,7 @@ from vhem.sequences import Sequences, read_sequences
 from vhem.show_versions import show_versions
 from vhem.supervised import H3MClassifier, H3MTagger
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "GMM",

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from vhem._support.arrays import FloatArray
-from vhem.models import H3M, HMM
 
 
 def check_integer(name: str, value: Any, minimum: int) -> int:
@@ -39,30 +38,6 @@ def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
     return value
-
-
-def check_h3m(name: str, value: Any) -> H3M:
-    """Return `value` as an H3M: an H3M itself, one HMM, or a list of HMMs."""
-    if isinstance(value, H3M):
-        return value
-    if isinstance(value, HMM):
-        return H3M([value])
-    if isinstance(value, (list, tuple)) and value and all(isinstance(hmm, HMM) for hmm in value):
-        return H3M(list(value))
-    raise TypeError(f"{name} must be an H3M, an HMM or a list of HMMs, got {_described(value)}.")
-
-
-def _described(value: Any) -> str:
-    if not isinstance(value, (list, tuple)):
-        kind = type(value).__name__
-    elif not value:
-        return f"an empty {type(value).__name__}"
-    else:
-        value = next(item for item in value if not isinstance(item, HMM))
-        kind = f"a {type(value).__name__} in a list"
-    if hasattr(value, "transmat_"):
-        return f"{kind}: convert it by vhem.from_hmmlearn"
-    return f"{kind}: learn HMMs from sequences by vhem.fit_hmms first; to label sequences, use `centers_.predict`"
 
 
 def check_flag(name: str, value: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.saving import Saveable
+from vhem._support.saving import Kind, Saveable, State, attributes, register
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -45,6 +45,21 @@ class Immutable(Saveable):
         return all(_equal(value, getattr(other, name)) for name, value in vars(self).items())
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def register_model(cls: type[Immutable], *names: str) -> None:
+    """Register a class whose constructor takes these attributes.
+
+    The constructor checks what is in a file. It also divides probabilities by their sum; those of a file are the result
+    of that, and must not change, so the arrays are then kept as they are.
+    """
+
+    def unpack(state: State) -> Immutable:
+        made: Immutable = cls(**state)
+        made._set(**state)
+        return made
+
+    register(Kind(cls.__name__, cls, attributes(*names), unpack))
 
 
 def _equal(a: Any, b: Any) -> bool:

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_integer, check_real
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.lds_loop import Run, Settings, in_order, run, warn
 from vhem.kernels import lds as kernels
 from vhem.kernels.blas import single_threaded
@@ -319,3 +319,6 @@ def _halves(sequences: list[FloatArray], n: int, rng: np.random.Generator) -> tu
         groups = ([y for y, here in zip(sequences, nearer, strict=True) if here == side] for side in (True, False))
         pair = stacked([pca_system(group, n) for group in groups])
     return pair, float(nearer.mean())
+
+
+register_estimator(DynamicTextureMixture)

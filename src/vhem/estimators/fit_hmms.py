@@ -14,6 +14,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer, check_real
 from vhem._support.phrases import AT_FLOOR, LOWERED, counted
 from vhem._support.randomness import RandomState, generator
+from vhem._support.saving import register_record
 from vhem.em.grouped import Batch, Scale
 from vhem.em.many_hmms import Fits, Settings, run
 from vhem.em.progress import FitProgress, FitReporter, check_callback
@@ -406,3 +407,6 @@ def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:
             names = [repr(batch.ids[k]) for k in np.flatnonzero(thin)[:5]]
             more = f" and {thin.sum() - 5} more" if thin.sum() > 5 else ""
             warnings.warn(f"{what[0]} {', '.join(names)}{more}: {what[1]}.", RuntimeWarning, stacklevel=4)
+
+
+register_record(FitReport)

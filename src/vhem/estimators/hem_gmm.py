@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.estimators.vhem import VHEM
 from vhem.models import GMM, H3M
 
@@ -164,3 +164,6 @@ def _as_gmm(X: MixtureLike) -> GMM:
         f"X must be a GMM, a fitted scikit-learn GaussianMixture or a list of them, got {type(X).__name__}. "
         "Fit a mixture to points first."
     )
+
+
+register_estimator(HEMGaussianMixture)

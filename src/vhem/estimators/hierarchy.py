@@ -13,14 +13,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_h3m, check_integer
+from vhem._support.checks import check_choice, check_enough, check_integer
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.progress import Progress
 from vhem.estimators.cluster_tree import SearchResult, Tree
 from vhem.estimators.divergence import expected_log_likelihood
 from vhem.estimators.vhem import VHEM
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 from vhem.sequences import SequencesLike
 
 
@@ -188,3 +189,6 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         own = ("levels", "variant", "n_trees")
         shared = {name: value for name, value in self.get_params().items() if name not in own}
         return VHEM(n_clusters, **{**shared, **changes})
+
+
+register_estimator(HierarchicalVHEM)

@@ -19,7 +19,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_integer, check_real
 from vhem._support.phrases import AT_FLOOR, LOWERED, counted
 from vhem._support.randomness import RandomState, generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import BoundError, Report
 from vhem.em.many_hmms import ROUNDING
@@ -457,3 +457,6 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         ):
             if count:
                 warnings.warn(f"{counted(count, *what)}.", RuntimeWarning, stacklevel=3)
+
+
+register_estimator(MixtureOfHMMs)

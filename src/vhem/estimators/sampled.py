@@ -11,9 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_h3m, check_in_range, check_integer, check_real
+from vhem._support.checks import check_choice, check_enough, check_in_range, check_integer, check_real
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.cluster_starts import STARTS, Shape
 from vhem.em.loop import BoundError
 from vhem.estimators.divergence import check_dimensions, match_covariances
@@ -23,6 +23,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import Parameters
 from vhem.kernels.reduction import BaseModels, expected_visits
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 from vhem.models.sampling import sample
 
 _NEGLIGIBLE = 1e-20  # responsibility of a cluster for a base model below which its samples are left out
@@ -309,3 +310,6 @@ def _check_rise(bounds: list[float]) -> None:
             f"the objective fell from {before!r} to {after!r} in iteration {len(bounds) - 1}, which only rounding can "
             "do. Rescale the observations to unit variance."
         )
+
+
+register_estimator(SampledHEM)

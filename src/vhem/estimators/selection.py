@@ -10,10 +10,11 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_enough, check_h3m, check_integer, check_real
+from vhem._support.checks import check_enough, check_integer, check_real
 from vhem._support.randomness import RandomState, generator
 from vhem.estimators.vhem import VHEM
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 
 
 class ClusterNumbers(NamedTuple):

@@ -15,10 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_flag, check_h3m, check_integer, check_real
+from vhem._support.checks import check_choice, check_enough, check_flag, check_integer, check_real
 from vhem._support.phrases import counted
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.cluster_starts import STARTS, Shape
 from vhem.em.loop import Run, Settings, run
 from vhem.em.progress import Progress, Restart, check_callback
@@ -29,6 +29,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import Parameters
 from vhem.kernels.reduction import BaseModels, Shortcuts, expected_visits
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 
 _RESTARTS, _RESTARTS_OF_MANY = 12, 4  # by default: small problems cost nothing, and bounds differ between starts
 _MANY_PAIRS = 50_000  # inputs times clusters
@@ -449,3 +450,6 @@ def canonical_order(parameters: Parameters, weights: FloatArray) -> tuple[Parame
 def _sorted_by(key: FloatArray, ties: FloatArray) -> IntArray:
     columns = [ties[:, k] for k in range(ties.shape[1] - 1, -1, -1)]
     return np.lexsort([*columns, -np.round(key, 9)])
+
+
+register_estimator(VHEM)

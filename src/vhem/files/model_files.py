@@ -13,11 +13,12 @@ import numpy.typing as npt
 
 from vhem._support.indexing import positions, shares
 from vhem._support.paths import checked_path
+from vhem._support.saving import Ids, Kind, State, install_writer, kind_named, kind_of
+from vhem._support.version import VERSION
 from vhem.files import container
 from vhem.files.container import Container, ModelFileError
 from vhem.files.description import FileDescription, checked_names
 from vhem.files.plain import describe_json, describe_npz
-from vhem.files.registry import Ids, Kind, State, kind_named, kind_of
 
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
@@ -32,7 +33,7 @@ def save(
     names = checked_names(model, feature_names)
     packer = _Packer()
     header = {
-        "vhem": _version(),
+        "vhem": VERSION,
         "content": packer.packed(model, kind.name),
         "feature_names": names,
         "about": packer.packed(about or {}, "about"),
@@ -113,12 +114,6 @@ def describe(path: str | Path) -> FileDescription:
         if kind is not None and kind.rows:
             n_members = reader.n_rows(kind, reader.kind_and_content(node)[1])
         return FileDescription(str(name), names, about, version, container.VERSION, file.n_bytes, n_members)
-
-
-def _version() -> str:
-    from vhem import __version__  # noqa: PLC0415  (the package is being imported when this module is)
-
-    return __version__
 
 
 class _Packer:
@@ -220,7 +215,7 @@ class _Reader:
         if kind is None:
             raise self._file.error(
                 "newer",
-                f"holds a {node.get('kind')!r}, which vhem {_version()} does not know; it was written by vhem "
+                f"holds a {node.get('kind')!r}, which vhem {VERSION} does not know; it was written by vhem "
                 f"{self._file.header.get('vhem')}. Update vhem.",
             )
         return kind, node["content"]
@@ -293,3 +288,6 @@ class _Reader:
 
 def _tuples(name: Any) -> Any:
     return tuple(_tuples(part) for part in name) if isinstance(name, list) else name
+
+
+install_writer(save)

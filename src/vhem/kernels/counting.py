@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem.kernels import compiled
 from vhem.kernels.engine import engine
 from vhem.kernels.parameters import Expectations, Parameters
 from vhem.kernels.reference import counting as reference
 
-_THREAD_WORK = 2e6  # elementary steps that are worth a thread of their own
 _FAR_SHIFT = 1e6  # squared standard deviations: moments about an anchor this far off have lost six digits
 
 
@@ -59,15 +59,18 @@ def expectations(
     The result has the same bits for any number of threads.
     """
     anchors = parameters.means if anchors is None else anchors
-    module = engine().module
-    if module is None:
+    if engine().module is None:
         return reference.expectations(parameters, X, offsets, *pairs, weights, anchors)
-    K, S, M, d = parameters.means.shape
-    shapes = [(K, S), (K, S, S), (K, S, M), (K, S, M, d), parameters.covars.shape]
-    out = Expectations(np.empty(len(weights)), *(np.zeros(shape) for shape in shapes))
-    n_threads = _useful_threads(parameters, offsets, pairs, n_threads)
-    module.expectations(*parameters, anchors, X, offsets, *pairs, weights, n_threads, *out)
-    return out
+    return compiled.expectations(
+        parameters=parameters,
+        X=X,
+        offsets=offsets,
+        sequence=pairs.sequence,
+        model=pairs.model,
+        weights=weights,
+        anchors=anchors,
+        n_threads=n_threads,
+    )
 
 
 def advance(
@@ -88,25 +91,31 @@ def advance(
     digits are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step, and `n_iter`
     counts its M-steps.
     """
-    module = engine().module
     one_each = (np.bincount(pairs.model, minlength=len(parameters.n_states)) == 1).all()
     same_size = (parameters.n_states == parameters.startprob.shape[1]).all()
-    if module is None or not (
+    if engine().module is None or not (
         one_each and same_size and parameters.is_diagonal and parameters.mix_weights.shape[2] == 1
     ):
         return
-    arrays = [np.ascontiguousarray(a) for a in (prior.start, prior.trans, prior.scale, prior.floor)]
-    n_threads = _useful_threads(parameters, offsets, pairs, limits.n_threads)
-    module.learn(
-        *parameters, *arrays[:2], prior.covar, *arrays[2:], X, offsets, *pairs, weights, limits.least,
-        limits.tolerance, limits.max_iter, n_threads, objectives, n_iter,
-    )  # fmt: skip
-
-
-def _useful_threads(parameters: Parameters, offsets: IntArray, pairs: Pairs, n_threads: int) -> int:
-    _, S, M, d = parameters.means.shape
-    frames = float(np.diff(offsets)[pairs.sequence].sum())
-    return max(1, min(n_threads, int(frames * S * (S + M * d + 5) / _THREAD_WORK)))
+    compiled.learn(
+        parameters=parameters,
+        X=X,
+        offsets=offsets,
+        sequence=pairs.sequence,
+        model=pairs.model,
+        weights=weights,
+        prior_start=prior.start,
+        prior_trans=prior.trans,
+        prior_covar=prior.covar,
+        prior_scale=prior.scale,
+        floor=prior.floor,
+        least=limits.least,
+        tolerance=limits.tolerance,
+        max_iter=limits.max_iter,
+        n_threads=limits.n_threads,
+        objectives=objectives,
+        n_iter=n_iter,
+    )
 
 
 class Prior(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem.kernels import compiled
 from vhem.kernels.engine import engine
 
 _MAX_ITER = 10  # a start need not be converged: the EM that follows moves it anyway
@@ -30,11 +31,11 @@ def kmeans(Z: FloatArray, offsets: IntArray, uniforms: FloatArray, n_threads: in
     array of shape (N,)
         Clusters 0 … C-1; some stay empty where a group has fewer distinct points.
     """
+    if engine().module is not None:
+        return compiled.kmeans(
+            Z=Z, offsets=offsets, uniforms=uniforms, max_iter=_MAX_ITER, most_points=_MOST_POINTS, n_threads=n_threads
+        )
     labels = np.full(len(Z), -1, dtype=np.int64)
-    module = engine().module
-    if module is not None:
-        module.kmeans(Z, offsets, uniforms, _MAX_ITER, _MOST_POINTS, n_threads, labels)
-        return labels
     for g, uniform in enumerate(uniforms):
         points = Z[offsets[g] : offsets[g + 1]]
         if len(points):

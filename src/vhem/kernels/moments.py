@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem.kernels import compiled
 from vhem.kernels.engine import engine
 
 
@@ -21,12 +22,9 @@ class Moments(NamedTuple):
 
 def group_moments(X: FloatArray, offsets: IntArray) -> Moments:
     """Return the moments of groups of frames; group g, never empty, is ``X[offsets[g]:offsets[g + 1]]``."""
-    module = engine().module
-    if module is None:
+    if engine().module is None:
         return _reference(X, offsets[:-1], np.diff(offsets))
-    out = Moments._make(np.empty((len(offsets) - 1, X.shape[1])) for _ in Moments._fields)
-    module.group_moments(X, offsets, *out)
-    return out
+    return Moments(*compiled.group_moments(X=X, offsets=offsets))
 
 
 def _reference(X: FloatArray, begins: IntArray, sizes: IntArray) -> Moments:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem.kernels import compiled
 from vhem.kernels.engine import engine
 from vhem.kernels.parameters import Parameters, Statistics
 from vhem.kernels.reference import reduction as reference
@@ -14,7 +15,6 @@ from vhem.kernels.reference import reduction as reference
 _SMALLEST_MASS = 1e-250  # of a cluster: below this its sums have no digits left, and it counts as empty
 _SMALLEST_SHARE = 1e-15  # of a cluster's mass: a state or Gaussian with less is left as it is (see m_step)
 _SELF_BLOCK = 32  # models at a time against themselves: emissions are computed for all pairs of a block
-_THREAD_WORK = 2e6  # multiplications below which starting a thread costs more than it saves
 
 
 class Shortcuts(NamedTuple):
@@ -57,13 +57,9 @@ def expected_log_likelihood(
     """Return J (K_b, K_r)."""
     if engine().name == "reference":
         return reference.expected_log_likelihood(base, reduced, tau)
-    J = np.empty((len(base.means), len(reduced.means)))
-    constants, precisions = _densities(reduced)
-    n_threads = _useful_threads(base, reduced, tau, n_threads)
-    engine().module.expected_log_likelihood(
-        *base, *reduced._replace(covars=precisions), constants, tau, early_stop, False, n_threads, J
+    return compiled.expected_log_likelihood(
+        base=base, reduced=reduced, tau=tau, early_stop=early_stop, n_threads=n_threads
     )
-    return J
 
 
 def self_log_likelihood(models: Parameters, tau: int, early_stop: bool = True, n_threads: int = 1) -> FloatArray:
@@ -74,12 +70,8 @@ def self_log_likelihood(models: Parameters, tau: int, early_stop: bool = True, n
         part = models.take(rows)
         if engine().name == "reference":
             J[rows] = np.diagonal(reference.expected_log_likelihood(part, part, tau))
-            continue
-        constants, precisions = _densities(part)
-        threads = _useful_threads(part.take(slice(1)), part, tau, n_threads)
-        engine().module.expected_log_likelihood(
-            *part, *part._replace(covars=precisions), constants, tau, early_stop, True, threads, J[rows]
-        )
+        else:
+            J[rows] = compiled.self_log_likelihood(models=part, tau=tau, early_stop=early_stop, n_threads=n_threads)
     return J
 
 
@@ -99,16 +91,19 @@ def e_step(
         log_weights = np.log(weights)
     if engine().name == "reference":
         return reference.e_step(parameters, reduced, log_weights, base.counts, base.scales, anchors, base.tau)
-    out = Statistics.zeros(reduced)
-    z = np.zeros((len(parameters.means), len(weights))) if want_responsibilities else np.empty((0, 0))
-    constants, precisions = _densities(reduced)
-    n_threads = _useful_threads(parameters, reduced, base.tau, n_threads)
-    bound, evaluated, forwarded = engine().module.e_step(
-        *parameters, *reduced._replace(covars=precisions), constants, anchors, base.occupancy, base.counts, base.scales,
-        log_weights, base.tau, *shortcuts, n_threads, *out[1:7], z,
-    )  # fmt: skip
-    return out._replace(
-        bound=bound, responsibilities=z if want_responsibilities else None, n_evaluated=evaluated, n_forward=forwarded
+    return compiled.e_step(
+        base=parameters,
+        occupancy=base.occupancy,
+        counts=base.counts,
+        scales=base.scales,
+        reduced=reduced,
+        log_weights=log_weights,
+        anchors=anchors,
+        tau=base.tau,
+        prune=shortcuts.prune,
+        early_stop=shortcuts.early_stop,
+        want_responsibilities=want_responsibilities,
+        n_threads=n_threads,
     )
 
 
@@ -177,25 +172,3 @@ def _regularised(covars: FloatArray, reg_covar: float, diagonal: bool) -> FloatA
 
 def _where_estimated(estimated: np.ndarray, new: FloatArray, old: FloatArray) -> FloatArray:
     return np.where(estimated[(...,) + (None,) * (new.ndim - estimated.ndim)], new, old)
-
-
-def _densities(reduced: Parameters) -> tuple[FloatArray, FloatArray]:
-    """Return log c - ½(d log 2π + log|Σ|) and Σ⁻¹ (its diagonal for diagonal covariances) of every Gaussian."""
-    d = reduced.means.shape[-1]
-    log_det: FloatArray
-    if reduced.is_diagonal:
-        log_det, precisions = np.log(reduced.covars).sum(-1), 1.0 / reduced.covars
-    else:
-        log_det, precisions = (
-            np.linalg.slogdet(reduced.covars)[1],
-            np.asarray(np.linalg.inv(reduced.covars), np.float64),
-        )
-    with np.errstate(divide="ignore"):
-        log_mix = np.maximum(np.log(reduced.mix_weights), -1e300)  # the kernel's way to write log 0
-    return log_mix - 0.5 * (d * np.log(2 * np.pi) + log_det), np.ascontiguousarray(precisions)
-
-
-def _useful_threads(base: Parameters, reduced: Parameters, tau: int, n_threads: int) -> int:
-    pairs = len(base.means) * len(reduced.means)
-    per_pair = min(tau, 100) * 5 * base.startprob.shape[1] * reduced.startprob.shape[1] ** 2
-    return max(1, min(n_threads, int(pairs * per_pair / _THREAD_WORK)))

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vhem.files import ModelFileError, load, register_record
+from vhem._support.saving import register_record
+from vhem.files import ModelFileError, load
 from vhem.files.model_files import save
 from vhem.kernels.parameters import Parameters
 from vhem.scale.condense import Plan, Summary

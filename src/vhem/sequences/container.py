@@ -12,6 +12,7 @@ import numpy.typing as npt
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.immutable import Immutable
 from vhem._support.indexing import checked_ids, positions
+from vhem._support.saving import Ids, Kind, State, register
 from vhem.sequences.converters import frames_first, from_multiindex, padded, to_multiindex, without_padding
 from vhem.sequences.identity import check_unique, names_of
 from vhem.sequences.long_table import Table
@@ -431,3 +432,19 @@ def _rows(starts: IntArray, lengths: IntArray) -> npt.NDArray[np.intp]:
     """Return the row numbers of the stretches that begin at `starts`, one after the other."""
     begins = np.cumsum(lengths) - lengths
     return np.repeat(starts - begins, lengths) + np.arange(lengths.sum())
+
+
+def _pack(sequences: Sequences) -> State:
+    groups = None if sequences.groups is None else Ids(sequences.groups)
+    keys = None if sequences._keys is None else Ids(sequences._keys)
+    return {"X": sequences.X, "lengths": sequences.lengths, "ids": Ids(sequences.ids), "groups": groups, "keys": keys}
+
+
+def _unpack(state: State) -> Sequences:
+    made = Sequences(Sequences.from_concatenated(state["X"], state["lengths"]), groups=state["groups"])
+    ids = checked_ids(state["ids"], len(made), "sequences")  # may repeat: a sample can hold a sequence twice
+    keys = None if state.get("keys") is None else checked_ids(state["keys"], len(made), "sequences")
+    return Sequences._of(made.X, made.lengths, ids, made.groups, keys)
+
+
+register(Kind("Sequences", Sequences, _pack, _unpack))

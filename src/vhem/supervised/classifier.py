@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer, check_real
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.aligned_start import aligned_start
 from vhem.estimators.fit_hmms import fit_hmms
 from vhem.estimators.mixture import MixtureOfHMMs
@@ -340,3 +340,6 @@ def _labelled(X: SequencesLike, y: Iterable[Any]) -> tuple[Sequences, npt.NDArra
     check_observed(sequences)
     classes, index = np.unique(labels, return_inverse=True)
     return sequences, classes, index
+
+
+register_estimator(H3MClassifier, text_arrays=["classes_"])

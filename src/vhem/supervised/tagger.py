@@ -15,7 +15,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer, check_real
 from vhem._support.indexing import positions
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Kind, Saveable, attributes, register, register_estimator
 from vhem.metrics import best_tags, retrieval_scores
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
@@ -333,3 +333,7 @@ def _checked_names(tag_names: Iterable[Any] | None, weights: FloatArray) -> list
             f"tag {names[empty[0]]!r} has no song ({len(empty)} such tags); leave out tags that no training song has."
         )
     return names
+
+
+register(Kind("Songs", Songs, attributes("sequences", "models", "made_by"), lambda state: Songs(**state)))
+register_estimator(H3MTagger)
