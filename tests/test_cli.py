@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import data_folder
+from helpers import faces_folder
 from sklearn.metrics import adjusted_rand_score
 from typer.testing import CliRunner
 
@@ -479,9 +479,7 @@ def test_an_interrupted_clustering_writes_nothing(study, tmp_path):
 @pytest.mark.filterwarnings("ignore")
 def test_the_faces_of_the_emhmm_toolbox(tmp_path):
     """From the toolbox's spreadsheet to clusters, and its own HMMs clustered as well: the same two groups of people."""
-    folder = data_folder() / "emhmm_faces"
-    if not folder.exists():
-        pytest.skip(f"{folder} is not there")
+    folder = faces_folder()
     pytest.importorskip("python_calamine")
     options = ["-k", 2, "--center-states", 3, "--tau", 3]
     run("cluster", folder / "demodata.xls", "--covariance", "full", "--states", "1-3", *options, "-o", tmp_path / "xls")

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import data_folder, left_right, random_h3m, random_hmm
+from helpers import left_right, loaded, random_h3m, random_hmm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
 
 from vhem import H3M, HMM, Sequences, fit_hmms
+from vhem.datasets import handwriting
+from vhem.datasets.folder import find_data
 from vhem.em import many_hmms as batch_em
 from vhem.em.loop import BoundError
 from vhem.kernels import counting as kernels
@@ -383,9 +385,7 @@ def process_time(work):
 @QUIET
 def test_handwritten_letters_are_told_apart():
     """One 16-state left-right HMM per letter; hmmlearn reaches 0.945 by the same protocol."""
-    path = data_folder() / "character_trajectories" / "character_trajectories.npz"
-    if not path.exists():
-        pytest.skip(f"the Character Trajectories data are not at {path}; set VHEM_DATA to their folder")
+    path = loaded(find_data, "character_trajectories/character_trajectories.npz", handwriting._HOW_TO_GET)
     with np.load(path, allow_pickle=False) as file:
         data = {name: file[name] for name in file.files}
     offsets = np.concatenate([[0], np.cumsum(data["lengths"])])

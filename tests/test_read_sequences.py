@@ -9,7 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from helpers import data_folder
+from helpers import faces_folder
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_bvh import FILE as BVH
@@ -340,16 +340,9 @@ def test_memory_stays_near_the_size_of_the_numbers(tmp_path):
     assert peak < 12 * 16 * n
 
 
-def as_faces():
-    path = data_folder() / "emhmm_faces" / "demodata.xls"
-    if not path.exists():
-        pytest.skip(f"{path} is not there")
-    pytest.importorskip("python_calamine")
-    return path
-
-
 def test_a_real_spreadsheet():
-    path = as_faces()
+    pytest.importorskip("python_calamine")
+    path = faces_folder() / "demodata.xls"
     found = read_with_roles(path, Options())
     assert found.roles == (["SubjectID", "TrialID"], None, ["FixX", "FixY"], "SubjectID")
     assert len(found.sequences) == 399
@@ -394,7 +387,7 @@ def test_multi_index_frames():
 
 
 def test_tslearn_form():
-    utils = pytest.importorskip("tslearn.utils", reason="tslearn is not installed")
+    utils = pytest.importorskip("tslearn.utils", reason="tslearn is not installed: pip install tslearn")
     s = Sequences([[1.0, 2.0, 3.0], [4.0, np.nan, 6.0], [5.0]])
     cube = utils.to_time_series_dataset(list(s))
     np.testing.assert_array_equal(cube, s.to_padded())
@@ -402,7 +395,7 @@ def test_tslearn_form():
 
 
 def test_aeon_form():
-    check = pytest.importorskip("aeon.utils.validation.collection", reason="aeon is not installed")
+    check = pytest.importorskip("aeon.utils.validation.collection", reason="aeon is not installed: pip install aeon")
     s = Sequences([np.arange(6.0).reshape(3, 2), np.ones((2, 2))])
     assert check.get_type(s.to_channels_first()) == "np-list"
     from aeon.datasets import load_japanese_vowels
@@ -414,7 +407,7 @@ def test_aeon_form():
 
 
 def test_sktime_form():
-    datatypes = pytest.importorskip("sktime.datatypes", reason="sktime is not installed")
+    datatypes = pytest.importorskip("sktime.datatypes", reason="sktime is not installed: pip install sktime")
     s = Sequences([np.arange(6.0).reshape(3, 2), np.ones((2, 2))])
     frame = s.to_multiindex()
     assert datatypes.check_is_scitype(frame, "Panel")
