@@ -127,7 +127,8 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     assert adjusted_rand_score(truth.strategies, tree.labels.labels[:, 1]) == 1.0
     assert tree.summary["newick"].endswith(";")
     run("score", tmp_path / "three", path, "-o", tmp_path / "scores.csv")
-    scores = vhem.read_sequences(tmp_path / "scores.csv", id="id", values=["log_likelihood", "cluster"])
+    with pytest.warns(UserWarning, match="single frame"):  # true of scores
+        scores = vhem.read_sequences(tmp_path / "scores.csv", id="id", values=["log_likelihood", "cluster"])
     sequences = vhem.read_sequences(path)
     centers = RunFolder(tmp_path / "three").centers
     np.testing.assert_array_equal(scores.X[:, 0], centers.score_samples(sequences))
@@ -297,7 +298,7 @@ def test_convert_and_info(clustered, tmp_path, study):
         ),
         (["mixture", "hole.csv", "-k", "2", "-o", "out"], "column 'z' has no value in any row"),
         (["fit", "hole.csv", "--values", "z", "-o", "out"], "fill it, or name other columns by --values"),
-        (["cluster", "broken.npz", "-k", "2", "-o", "out"], "broken.npz is no npz file, or a broken one"),
+        (["cluster", "broken.npz", "-k", "2", "-o", "out"], "broken.npz is not an npz file, or is damaged"),
         (["convert", "nosuch.vhem", "x.json"], "there is no file nosuch.vhem. Check the name; it is looked for in"),
         (["score", "nosuch", "good.csv"], "there is no file nosuch"),
         (["info", "empty-run"], "no file that could be read"),
