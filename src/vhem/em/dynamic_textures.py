@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import NotConvergedWarning, warn_if_any
 from vhem.em.loop import Limits, Problem, Run, Step, run
 from vhem.kernels.lds import Sums, Systems, m_step
 from vhem.models import MixtureOfLDS
@@ -99,26 +99,25 @@ def keep(estimator: Any, best: Run, ordered: bool) -> MixtureOfLDS:
 
 def warn(best: Run, name: str, max_iter: int, tol: float) -> None:
     """Say once what the run could not do."""
-    messages, textures = [], best.state
     if not best.converged.all() and tol > 0:
-        warnings.warn(
-            f"{name} stopped after max_iter={max_iter} iterations before the bound had converged to tol={tol:g}; raise "
-            "max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    if textures.n_empty:
-        messages.append(
-            f"{textures.n_empty} components are empty: their weight is zero. Ask for fewer, or raise n_init."
-        )
-    if textures.n_floored:
-        messages.append(
-            f"{textures.n_floored} variances of the observations' noise are at their floor: the states explain these "
-            "dimensions completely. Ask for fewer states."
-        )
-    if textures.n_held_back:
-        messages.append(
-            f"{textures.n_held_back} systems were kept stable although the data ask for growth; stable=False allows it."
-        )
-    for message in messages:
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warnings.warn(NotConvergedWarning(name, "the bound", max_iter), stacklevel=4)
+    warn_if_any(
+        best.state.n_empty,
+        "{n:component} {n:is|are} empty, with weight zero",
+        "ask for fewer",
+        "raise {n_init}",
+        stacklevel=4,
+    )
+    warn_if_any(
+        best.state.n_floored,
+        "{n:variance} of the observations' noise {n:is|are} at {n:its|their} floor: the states explain these "
+        "dimensions completely",
+        "ask for fewer states",
+        stacklevel=4,
+    )
+    warn_if_any(
+        best.state.n_held_back,
+        "{n:system} {n:was|were} kept stable although the data ask for growth",
+        "allow it by {stable:False}",
+        stacklevel=4,
+    )

@@ -19,16 +19,13 @@ import numpy as np
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_in_range
+from vhem._support.errors import BoundError
 from vhem.em.restarts import check_cancelled
 
 ROUNDING = 1e-9  # a fall of the bound, relative to its size, that arithmetic can explain
 
 State = TypeVar("State")  # the model, and what belongs to it
 Expected = TypeVar("Expected", bound="HasBounds")  # what an E-step leaves
-
-
-class BoundError(RuntimeError):
-    """The bound fell although nothing but rounding may lower it."""
 
 
 class HasBounds(Protocol):
@@ -198,8 +195,4 @@ def _check(
     n_falls[active] += fell
     if fell.any() and problem.strict:
         k = int(np.argmax(fell))
-        raise BoundError(
-            f"{problem.name(active[k])} fell from {before[k]!r} to {after[k]!r}. Without regularisation it cannot: "
-            "this is a fault of vhem, or digits are lost because values are extreme or covariances ill-conditioned. "
-            "Rescale the observations or raise reg_covar; please report it if that does not help."
-        )
+        raise BoundError(problem.name(active[k]), float(before[k]), float(after[k]))

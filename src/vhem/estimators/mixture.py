@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_integer, check_real
-from vhem._support.phrases import AT_FLOOR, LOWERED, counted
+from vhem._support.checks import check_as_many, check_choice, check_enough, check_integer, check_real
+from vhem._support.errors import NotConvergedWarning, warn_if_any
+from vhem._support.phrases import AT_FLOOR, LOWERED
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.fitting import FitPlan, given_start
@@ -182,7 +182,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         plan = self._plan(clock)
         sequences = as_sequences(X)
         if not isinstance(self.init, H3M):
-            check_enough("n_components", self.n_components, len(sequences), "sequences")
+            check_enough("n_components", self.n_components, len(sequences), "sequence")
         batch = Batch.of(sequences, [0] * len(sequences), sample_weight)
         runs, names = self._run_all(batch, plan)
         best = max(runs, key=lambda r: r.bounds[-1])
@@ -242,9 +242,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         if not isinstance(self.init, H3M):
             check_choice("init", self.init, ("auto", *PARTITIONS))
         elif len(self.init) != self.n_components:
-            raise ValueError(
-                f"init has {len(self.init)} HMMs but n_components is {self.n_components}: make them agree."
-            )
+            check_as_many(len(self.init), "HMM", "n_components", self.n_components)
         same = ("n_mix", "covariance_type", "topology", "n_init", "max_iter", "tol", "reg_covar", "startprob_prior",
                 "transmat_prior", "covars_prior")  # fmt: skip
         shared = {name: getattr(self, name) for name in same}
@@ -318,21 +316,13 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.labels_ = z.argmax(axis=1)
         self.n_empty_clusters_ = int((z.sum(axis=0) < 1e-6).sum())
 
-    def _warn(self) -> None:
+    def _warn(self, best: Run) -> None:
         if not self.converged_ and not self.timed_out_ and self.tol > 0:
-            warnings.warn(
-                f"MixtureOfHMMs stopped after max_iter={self.max_iter} iterations before the likelihood had converged "
-                f"to tol={self.tol:g}; raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        for count, what in (
-            (self.n_empty_clusters_, ("HMM", "has no sequence: ask for fewer, or raise n_init")),
-            (self.n_floored_, AT_FLOOR),
-            (self.n_falls_, LOWERED),
-        ):
-            if count:
-                warnings.warn(f"{counted(count, *what)}.", RuntimeWarning, stacklevel=3)
+            warnings.warn(NotConvergedWarning("MixtureOfHMMs", "the likelihood", self.max_iter), stacklevel=3)
+        empty = self.n_empty_clusters_
+        warn_if_any(empty, "{n:HMM} {n:has|have} no sequence", "ask for fewer", "raise {n_init}", stacklevel=3)
+        warn_if_any(self.n_floored_, AT_FLOOR, stacklevel=3)
+        warn_if_any(self.n_falls_, LOWERED, stacklevel=3)
 
 
 register_estimator(MixtureOfHMMs)
