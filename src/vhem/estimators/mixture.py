@@ -316,7 +316,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.labels_ = z.argmax(axis=1)
         self.n_empty_clusters_ = int((z.sum(axis=0) < 1e-6).sum())
 
-    def _warn(self, best: Run) -> None:
+    def _warn(self) -> None:
         if not self.converged_ and not self.timed_out_ and self.tol > 0:
             warnings.warn(NotConvergedWarning("MixtureOfHMMs", "the likelihood", self.max_iter), stacklevel=3)
         empty = self.n_empty_clusters_
