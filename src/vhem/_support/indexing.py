@@ -16,9 +16,9 @@ def checked_ids(ids: Iterable[Any] | None, n: int, things: str) -> list[Any]:
     names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(names) != n:
         raise ValueError(f"ids has {len(names)} entries for {n} {things}; give one for each.")
-    unfit = next((name for name in names if not isinstance(name, Hashable)), None)
-    if unfit is not None:
-        raise TypeError(f"ids must be text, numbers or tuples of these, got a {type(unfit).__name__}: {unfit!r}.")
+    for name in names:
+        if not isinstance(name, Hashable):
+            raise TypeError(f"ids has the {type(name).__name__} {name!r}; use text, numbers or tuples of them.")
     return names
 
 

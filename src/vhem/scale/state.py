@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vhem._support.phrases import counted
+from vhem._support.errors import InputError
+from vhem._support.phrases import Count
 from vhem._support.saving import register_record
 from vhem.files import ModelFileError, load
 from vhem.files.model_files import save
@@ -19,7 +20,7 @@ from vhem.scale.parts import Part
 from vhem.scale.sample import Sample
 from vhem.scale.tasks import Failure, Learned, fingerprint
 
-_CURE = "Give the same parts in the same order, or delete the checkpoint to begin anew."
+_CURE = "give the same parts in the same order, or delete the checkpoint to begin anew"
 
 
 class State(NamedTuple):
@@ -74,10 +75,10 @@ class State(NamedTuple):
             digest = _digest(digest, part.name)
             changed = n_given == 1 and self.first and fingerprint(part) != self.first
             if changed or (n_given == self.n_taken and digest != self.digest):
-                raise ValueError(f"the first {self.n_taken} parts are not those of the checkpoint. {_CURE}")
+                raise InputError("the first {n} parts are not those of the checkpoint", _CURE, n=self.n_taken)
         if n_given < self.n_taken:
-            given = counted(n_given, "part", "was given")
-            raise ValueError(f"{given}, but the checkpoint was made from {self.n_taken}. {_CURE}")
+            problem = "{n:part} {n:was|were} given, but the checkpoint was made from {before}"
+            raise InputError(problem, _CURE, n=Count(n_given), before=self.n_taken)
 
     def checked(self, name: str, result: Learned | Failure) -> Learned | Failure:
         """Return the result, or why it does not fit to those before."""

@@ -196,7 +196,8 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise ValueError(f"X has {sequences.n_dims} dimensions, but earlier sequences had {self.n_features_in_}.")
         before, now = _label_types(self.classes_), _label_types(new)
         if before != now:
-            raise ValueError(f"y holds {now}, but the classes so far are {before}; give labels of the same type.")
+            problem = "y holds {now}, but the classes so far are {before}"
+            raise InputError(problem, "give labels of the same type", now=now, before=before)
         places = {c: k for k, c in enumerate(self.classes_.tolist())}
         known = [places.get(c) for c in new.tolist()]
         if self.method == "em" and any(k is not None for k in known):
