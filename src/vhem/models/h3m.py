@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
-from vhem._support.immutable import Immutable
+from vhem._support.immutable import Immutable, check_alike
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
@@ -392,6 +392,7 @@ def _unpack(state: State) -> H3M:
     """Return the H3M of a file: its values are checked, and then kept to the last bit."""
     arrays = {name: state[name] for name in _ARRAYS}
     checked = H3M.from_arrays(**arrays, weights=state["weights"], ids=state["ids"])
+    check_alike(state, checked, ("weights", *_ARRAYS))
     rows = (arrays["startprob"], arrays["transmat"], arrays["mix_weights"])
     models = Models(*rows, Gaussian(arrays["means"], arrays["covars"]), arrays["n_states"])
     return H3M._of(models, state["weights"], checked.ids)
