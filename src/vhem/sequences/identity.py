@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from vhem._support.errors import InputError, InputTypeError
+
 _SEPARATOR = " / "
 
 
@@ -37,14 +39,13 @@ def check_unique(ids: list[Any]) -> None:
         try:
             first = place.setdefault(name, i)
         except TypeError:
-            raise TypeError(
-                f"ids has the {type(name).__name__} {name!r}; use text, numbers or tuples of them."
-            ) from None
+            problem = "{ids} has the {kind} {name!r}"
+            cure = "use text, numbers or tuples of them"
+            raise InputTypeError(problem, cure, kind=type(name).__name__, name=name) from None
         if first != i:
-            raise ValueError(
-                f"ids names sequences {first} and {i} {name!r}; an id belongs to one sequence. Give what several "
-                "sequences share, such as a person, as groups."
-            )
+            problem = "{ids} names sequences {i} and {j} {key!r}; an id belongs to one sequence"
+            cure = "Give what several sequences share, such as a person, as {groups}"
+            raise InputError(problem, cure, i=first, j=i, key=name)
 
 
 def alike(names: Iterable[Any]) -> list[Any]:

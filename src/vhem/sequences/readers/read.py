@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vhem._support.errors import InputError, InputTypeError, ParameterError
 from vhem._support.paths import checked_path
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.bvh import read_motion
@@ -100,7 +101,7 @@ def read_sequences(
 def read_with_roles(path: str | Path, options: Options) -> Reading:
     """Read sequences as `read_sequences` does, and tell which columns were taken for what."""
     if options.decimal not in ("auto", ".", ","):
-        raise ValueError(f"decimal must be 'auto', '.' or ',', got {options.decimal!r}.")
+        raise ParameterError("decimal", options.decimal, "must be 'auto', '.' or ','")
     _refuse_table(path)
     place = checked_path(path)
     if place.is_file():
@@ -114,11 +115,11 @@ def read_with_roles(path: str | Path, options: Options) -> Reading:
 def _refuse_table(path: Any) -> None:
     """Refuse a table in memory, without printing it."""
     if isinstance(path, dict) or is_lazy(path) or hasattr(path, "columns"):
-        frame = "frame.collect()" if is_lazy(path) else "frame"
-        raise TypeError(
-            f"path is a {type(path).__name__}, not the name of a file. For a table in memory use "
-            f"vhem.Sequences.from_table({frame}, id=…, values=[…])."
-        )
+        raise InputTypeError(
+            "{path} is a {kind}, not the name of a file",
+            "For a table in memory use vhem.Sequences.from_table({frame}, id=…, values=[…])",
+            kind=type(path).__name__, frame="frame.collect()" if is_lazy(path) else "frame",
+        )  # fmt: skip
 
 
 def _read_file(path: Path, options: Options) -> Reading:
@@ -131,5 +132,5 @@ def _read_file(path: Path, options: Options) -> Reading:
         ".bvh": lambda: read_motion(path, options),
     }
     if suffix not in readers:
-        raise ValueError(f"{path} has an unknown extension; known are {known()}.")
+        raise InputError("{path} has an unknown extension; known are {known}", path=path, known=known())
     return readers[suffix]()
