@@ -228,8 +228,8 @@ def test_a_table_is_not_the_name_of_a_file():
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     columns = {"id": ["a"] * 100, "x": np.arange(100.0)}
     for given, words in (
-        (pd.DataFrame(columns), r"path is a DataFrame, .*from_table\(frame, id=…"),
-        (pl.DataFrame(columns).lazy(), r"path is a LazyFrame, .*from_table\(frame\.collect\(\), id=…"),
+        (pd.DataFrame(columns), r"path is a DataFrame, .*from_table\(frame, id="),
+        (pl.DataFrame(columns).lazy(), r"path is a LazyFrame, .*from_table\(frame\.collect\(\), id="),
         (columns, "path is a dict"),
     ):
         with pytest.raises(TypeError, match=words) as caught:

@@ -117,7 +117,7 @@ def _refuse_table(path: Any) -> None:
     if isinstance(path, dict) or is_lazy(path) or hasattr(path, "columns"):
         raise InputTypeError(
             "{path} is a {kind}, not the name of a file",
-            "For a table in memory use vhem.Sequences.from_table({frame}, id=…, values=[…])",
+            "For a table in memory use vhem.Sequences.from_table({frame}, id=..., values=[...])",
             kind=type(path).__name__, frame="frame.collect()" if is_lazy(path) else "frame",
         )  # fmt: skip
 
