@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from vhem._support.errors import InputError, InputTypeError
+from vhem._support.errors import InputError
 
 _SEPARATOR = " / "
 
@@ -36,12 +36,7 @@ def check_unique(ids: list[Any]) -> None:
     """Refuse ids that name two sequences."""
     place: dict[Any, int] = {}
     for i, name in enumerate(ids):
-        try:
-            first = place.setdefault(name, i)
-        except TypeError:
-            problem = "{ids} has the {kind} {name!r}"
-            cure = "use text, numbers or tuples of them"
-            raise InputTypeError(problem, cure, kind=type(name).__name__, name=name) from None
+        first = place.setdefault(name, i)
         if first != i:
             problem = "{ids} names sequences {i} and {j} {key!r}; an id belongs to one sequence"
             cure = "Give what several sequences share, such as a person, as {groups}"
