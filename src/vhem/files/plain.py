@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from vhem._support.docstrings import sharing
 from vhem._support.paths import existing_file
 from vhem._support.version import VERSION
 from vhem.emissions import Gaussian
@@ -21,21 +22,28 @@ _MADE_BY = f"vhem {VERSION}"
 _HMM = ("startprob", "transmat", "mix_weights", "means", "covars")
 
 
+_written = sharing(
+    parameters="""\
+Parameters
+----------
+model : H3M or HMM
+    The model; an HMM is written as an H3M of one.
+path : str or Path
+    The file.
+feature_names : list of str, optional
+    Names of the dimensions.
+about : dict, optional
+    How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it."""
+)
+
+
+@_written
 def to_npz(
     model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
     """Write an H3M as NumPy's npz: arrays weights, startprob, transmat, mix_weights, means, covars, n_states, ids.
 
-    Parameters
-    ----------
-    model : H3M or HMM
-        The model; an HMM is written as an H3M of one.
-    path : str or Path
-        The file.
-    feature_names : list of str, optional
-        Names of the dimensions.
-    about : dict, optional
-        How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it.
+    <parameters>
 
     Notes
     -----
@@ -125,21 +133,13 @@ def _as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
 
 
+@_written
 def to_json(
     model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
     """Write an H3M as JSON: {"weights": […], "hmms": [{"id": …, "startprob": […], "transmat": [[…]], …}, …]}.
 
-    Parameters
-    ----------
-    model : H3M or HMM
-        The model; an HMM is written as an H3M of one.
-    path : str or Path
-        The file.
-    feature_names : list of str, optional
-        Names of the dimensions.
-    about : dict, optional
-        How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it.
+    <parameters>
 
     Notes
     -----
