@@ -7,11 +7,11 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test bench motion docs pictures lint format clean help
+.PHONY: demo test slow bench motion docs pictures lint format clean help
 
 help:
 	@echo "make demo    the main job end to end on a small simulated study"
-	@echo "make test    the whole test suite"
+	@echo "make test    the test suite; make slow: the tests that take long"
 	@echo "make bench   the speed tables, as ratios"
 	@echo "make motion  the paper's motion study, into results/"
 	@echo "make docs    the documentation, into build/docs"
@@ -48,8 +48,14 @@ $(STAMP): $(PACKAGE)
 demo: $(PACKAGE)
 	@$(BIN)/python -m vhem.demo
 
+# As many tests at a time as there are cores, file by file. `PYTEST` takes further options of pytest's.
+PYTEST :=
+RUN_TESTS = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(RUN_TESTS) -m "not slow" $(PYTEST)
+
+slow: $(STAMP)
+	$(RUN_TESTS) -m slow $(PYTEST)
 
 # Tables on the screen and in results/; those of the documentation are in docs/results/.
 BENCHMARKS := vhem_speed ppk_speed sequence_speed table_reading tree_search scale

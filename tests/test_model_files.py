@@ -52,7 +52,7 @@ def same_bits(a, b):
     return a.ids == b.ids and all(x.tobytes() == others[name].tobytes() for name, x in arrays.items())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SHAPES, st.integers(0, 2**31), st.data())
 def test_mixtures_come_back_to_the_last_bit(tmp_path_factory, shape, seed, data):
     path = tmp_path_factory.mktemp("files") / "mixture.vhem"
@@ -323,7 +323,7 @@ HEADERS = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example({"map": {}, "content": {}, "kind": "H3M"}, None)
 @given(HEADERS, HEADERS)
 def test_headers_made_by_others_are_refused(tmp_path_factory, content, about):

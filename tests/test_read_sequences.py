@@ -85,7 +85,7 @@ def test_other_encodings_and_compression(tmp_path):
 NUMBERS = st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.none())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.sampled_from(["a", "b c", "d,e", 'f"g', "h\ni"]), NUMBERS, NUMBERS), min_size=1, max_size=40),
     st.sampled_from(",;\t"),
@@ -105,7 +105,7 @@ def test_what_was_written_is_read(tmp_path_factory, rows, delimiter, quotes):
     assert found.X.tobytes() == expected.X.tobytes()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_chunks_do_not_show(tmp_path_factory, data):
     """However the text falls into chunks, and wherever blank lines and quotes are, the answer is the same."""
@@ -434,7 +434,7 @@ def test_labels_are_written_beside_the_ids(tmp_path):
         vhem.write_labels(tmp_path / "l.csv", ["a", "b"], [0, 1], z[:1])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.sampled_from(["csv", "tsv"]))
 def test_written_probabilities_are_read_to_the_last_bit(tmp_path_factory, shares, ending):
     path = tmp_path_factory.getbasetemp() / f"labels.{ending}"
