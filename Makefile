@@ -26,12 +26,14 @@ $(BIN)/python:
 # compiled part is then rebuilt only where its sources changed. One line per file compiled or package fetched, instead of
 # minutes of silence; all that was said is in the log.
 LOG := build/install.log
-STEPS := /^ *\[[0-9]+\/[0-9]+\] / { gsub(/CMakeFiles\/|\.dir|\.o$$/, "", $$NF); sub(/\/.*\//, " ", $$NF); print " ", $$1, $$NF } \
-         /^ *Collecting / { print "  fetching", $$2 } /error:/ { print } { fflush() }
 define install
 @mkdir -p build
 @set -o pipefail; $(BIN)/python -m pip install --verbose --no-build-isolation --editable $(1) 2>&1 | tee $(LOG) \
-  | awk '$(STEPS)' || { tail -n 40 $(LOG); exit 1; }
+  | while read -r step rest; do case "$$step $$rest" in \
+      \[*/*\]*) rest=$${rest##* }; echo "  $$step $${rest#CMakeFiles/}" ;; \
+      Collecting*) echo "  fetching $$rest" ;; \
+      *error:*) echo "$$step $$rest" ;; \
+    esac; done || { tail -n 40 $(LOG); exit 1; }
 @touch $@
 endef
 
