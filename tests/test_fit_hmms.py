@@ -272,18 +272,18 @@ def test_dead_states_are_started_again_and_counted():
     rng = np.random.default_rng(12)
     y = np.repeat([0.0, 9.0], 40) + rng.normal(size=80)
     dead = HMM([0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]], [[4.5], [1e5]], [[25.0], [1e-3]])
-    with pytest.warns(RuntimeWarning, match="1 state had died and was started again"):
+    with pytest.warns(RuntimeWarning, match="1 state became empty and was re-initialised"):
         h3m, report = fit_hmms([y], init=dead, random_state=0, max_iter=500, return_report=True)
     assert report.n_reseeded.tolist() == [1]
     np.testing.assert_allclose(np.sort(h3m.means.ravel()), [0, 9], atol=0.6)
 
 
 def test_what_was_repaired_is_told_once():
-    with pytest.warns(RuntimeWarning, match=r"3 Gaussians have variances at their floor .* \(3 of 3 HMMs\)"):
+    with pytest.warns(RuntimeWarning, match=r"3 Gaussians have variances at their floor: .* \(3 of 3 HMMs\)"):
         fit_hmms([np.full((500, 1), 2.0)] * 3, 1, covars_prior=0.0)
     with pytest.warns(RuntimeWarning, match=r"dimensions \[1\] are missing everywhere"):
         fit_hmms([np.column_stack([np.arange(9.0), np.full(9, np.nan)])], 1)
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 iterations; raise max_iter or tol"):
+    with pytest.warns(ConvergenceWarning, match="after 1 iteration, before .*; raise max_iter, or raise tol"):
         fit_hmms(simulated(np.random.default_rng(0)), 3, max_iter=1, random_state=0)
 
 

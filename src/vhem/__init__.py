@@ -1,6 +1,15 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem import plotting, report
+from vhem._support.errors import (
+    BoundError,
+    CellError,
+    FitWarning,
+    InputError,
+    InputTypeError,
+    NotConvergedWarning,
+    ParameterError,
+)
 from vhem._support.version import VERSION
 from vhem.estimators.divergence import divergence, expected_log_likelihood
 from vhem.estimators.dtm import DynamicTextureMixture
@@ -29,19 +38,26 @@ __all__ = [
     "H3M",
     "HMM",
     "VHEM",
+    "BoundError",
+    "CellError",
     "DynamicTextureMixture",
     "FitReport",
+    "FitWarning",
     "H3MClassifier",
     "H3MTagger",
     "HEMDynamicTextures",
     "HEMGaussianMixture",
     "HMMTransformer",
     "HierarchicalVHEM",
+    "InputError",
+    "InputTypeError",
     "LinearDynamicalSystem",
     "MixtureOfHMMs",
     "MixtureOfLDS",
     "ModelFileError",
+    "NotConvergedWarning",
     "PPKClustering",
+    "ParameterError",
     "Part",
     "PartError",
     "PartitionedH3M",

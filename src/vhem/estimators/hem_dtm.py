@@ -121,7 +121,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         self._check_parameters()
         mixture = _as_mixture(X)
         used = np.flatnonzero(mixture.weights > 0)
-        check_enough("n_clusters", self.n_clusters, len(used), "systems with weight")
+        check_enough("n_clusters", self.n_clusters, len(used), "weighted system")
         if isinstance(self.init, MixtureOfLDS):
             check_same_dimensions(self.init, mixture.n_dims)
         base, counts = mixture.parameters.take(used), self._counts(mixture)[used]

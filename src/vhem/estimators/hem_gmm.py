@@ -116,7 +116,7 @@ class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         init = _as_h3m(self.init) if isinstance(self.init, GMM) else self.init
         inputs = _as_h3m(X)
         if isinstance(init, str):
-            check_enough("n_components", self.n_components, len(inputs), "components")
+            check_enough("n_components", self.n_components, len(inputs), "component")
         fit = VHEM(self.n_components, n_states=1, n_mix=1, tau=1, init=init, **settings).fit(inputs)
         centers = fit.centers_
         self.mixture_ = GMM(centers.weights, centers.means[:, 0, 0], centers.covars[:, 0, 0])

@@ -203,7 +203,7 @@ class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         del y
         self._check_parameters()
         h3m = check_h3m("X", X)
-        check_enough("n_clusters", self.n_clusters, len(h3m), "HMMs")
+        check_enough("n_clusters", self.n_clusters, len(h3m), "HMM")
         rng = generator(self.random_state)
         log_affinity = self._log_affinity(h3m)
         self.temperature_ = self._temperature(log_affinity)

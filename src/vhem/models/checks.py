@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from vhem._support.errors import InputTypeError
 from vhem.models.h3m import H3M
 from vhem.models.hmm import HMM
 
@@ -16,7 +17,7 @@ def check_h3m(name: str, value: Any) -> H3M:
         return H3M([value])
     if isinstance(value, (list, tuple)) and value and all(isinstance(hmm, HMM) for hmm in value):
         return H3M(list(value))
-    raise TypeError(f"{name} must be an H3M, an HMM or a list of HMMs, got {_described(value)}.")
+    raise InputTypeError("{name} must be an H3M, an HMM or a list of HMMs, got {got}", name=name, got=_described(value))
 
 
 def _described(value: Any) -> str:
