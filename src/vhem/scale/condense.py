@@ -66,7 +66,7 @@ class Counts(NamedTuple):
     n_sequences: int
     n_frames: int
     n_floored: int  #: Gaussians whose variance ended at its floor
-    n_reseeded: int  #: states that had died and were started again
+    n_reseeded: int  #: states that became empty and were re-initialised
 
 
 def generator_for(plan: Plan, *place: int) -> np.random.Generator:
@@ -121,7 +121,7 @@ class Restart(NamedTuple):
 def restarts(summary: Summary, n_models: int, plan: Plan, rng: np.random.Generator, n_init: int) -> Iterator[Restart]:
     """Run VHEM from several starts.
 
-    HMM i stands for c_i sequences with f_i frames in all. It counts as N_i = n_virtual f_i / τ imagined sequences of
+    HMM i stands for c_i sequences with f_i frames in all. It counts as N_i = n_virtual f_i / τ virtual sequences of
     length τ, and log ω_j as n_virtual c_i: as in EM-H3M on the sequences themselves, frames decide about parameters,
     sequences about weights. Neither depends on how many HMMs there are beside it, so it makes no difference to the
     counting in which parts the data came, or in which order.
@@ -176,7 +176,7 @@ def as_one_group(batch: Batch) -> Batch:
 
 
 def em_options(plan: Plan) -> Options:
-    """Return the options of EM-H3M: imagined counts that are nothing against a cluster's thousands of frames.
+    """Return the options of EM-H3M: pseudo-counts that are nothing against a cluster's thousands of frames.
 
     They keep a state that the cluster has no use for from settling on a handful of frames.
     """

@@ -85,7 +85,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
     n_components, song_components : int
         Components of the model of a tag, and of a song.
     n_states, n_mix : int
-        States of each HMM (dimensions of the state of a linear system), Gaussians a state.
+        States of each HMM (dimensions of the state of a linear system), Gaussians per state.
     song_states, song_mix : int, optional
         The same for the models of songs, with "vhem"; None: as the models of tags.
     covariance_type : {"diag", "full"}
@@ -94,9 +94,9 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         Frames of a fragment, and from the start of one to the start of the next; None: half a fragment. Shorter songs
         are one fragment.
     tau : int, optional
-        Length of the sequences imagined in the reduction; None: that of a fragment.
+        Length of the virtual sequences of the reduction; None: that of a fragment.
     n_virtual : float
-        Imagined sequences per model, see `VHEM`.
+        Virtual sequences per model, see `VHEM`.
     n_init, max_iter, tol
         Restarts of the reduction (of EM, for "em"), and when it stops.
     reg_covar : float
