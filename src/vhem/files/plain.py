@@ -13,12 +13,13 @@ import numpy as np
 from vhem._support.docstrings import sharing
 from vhem._support.paths import existing_file
 from vhem._support.version import VERSION
+from vhem.emissions import Gaussian
 from vhem.files.atomic import atomic_write
 from vhem.files.description import FileDescription, checked_names
-from vhem.kernels.parameters import Parameters
 from vhem.models import H3M, HMM
 
 _LARGEST_UNFOLDED = 200  # times the size of the file
+_ARRAYS = ("startprob", "transmat", "mix_weights", *Gaussian.fields, "n_states")
 _MADE_BY = f"vhem {VERSION}"
 _HMM = ("startprob", "transmat", "mix_weights", "means", "covars")
 
@@ -63,7 +64,7 @@ def to_npz(
     h3m = H3M([model]) if isinstance(model, HMM) else model
     integers = all(type(name) is int for name in h3m.ids)
     ids = np.array(h3m.ids if integers else [str(name) for name in h3m.ids])
-    arrays: dict[str, Any] = {"weights": h3m.weights, "ids": ids, **h3m.parameters._asdict()}
+    arrays: dict[str, Any] = {"weights": h3m.weights, "ids": ids, **h3m.parameters.arrays()}
     arrays |= {"made_by": np.array(_MADE_BY), "about": np.array(_as_json(about or {}))}
     names = checked_names(h3m, feature_names)
     if names is not None:
@@ -86,7 +87,7 @@ def from_npz(path: str | Path) -> H3M:
     >>> from_npz(path)[0].means.ravel()
     array([2.])
     """
-    arrays = _arrays(path, {*Parameters._fields, "weights", "ids"})
+    arrays = _arrays(path, {*_ARRAYS, "weights", "ids"})
     missing = {"startprob", "transmat", "means", "covars"} - set(arrays)
     if missing:
         raise ValueError(f"{path} lacks the arrays {', '.join(sorted(missing))}, so it does not hold an H3M.")

@@ -35,7 +35,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from vhem import H3MClassifier
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.datasets.handwriting import load_character_trajectories
-from vhem.estimators.mixture import time_measured_by
+from vhem.em.loop import time_measured_by
 from vhem.sequences import Sequences
 from vhem.studies.results import Meter, markdown_table, mean_and_spread, provenance, remembered, write
 

@@ -65,7 +65,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
     reg_covar : float
         Variance floor of the HMMs as a share of the data's variance, see `fit_hmms`.
     covars_prior : float
-        Prior on the variances of each sequence's HMM, in frames (pseudo-counts), see `fit_hmms` (method "vhem" only). HMMs
+        Prior on the variances of each sequence's HMM, in pseudo-counts, see `fit_hmms` (method "vhem" only). HMMs
         with many states for their sequence's length are often better with less than the default.
     time_limit : float, optional
         Seconds per class after which EM begins no further iteration (method "em" only).

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from vhem._support.errors import InputError, ParameterError
 from vhem.sequences.readers.budget import Budget
 from vhem.sequences.readers.rows import Block, Columns, row_blocks
 
@@ -31,18 +32,23 @@ def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
             yield Block(1, None, [header])
             yield from _text_blocks(file, delimiter, len(header), Budget(path))
     except UnicodeDecodeError as fault:
-        raise ValueError(
-            f"{path} is not in {encoding or 'UTF-8'}: byte {fault.object[fault.start]:#x} has no meaning there. Give "
-            "its encoding, often 'cp1252' for files from Windows, or save it as UTF-8."
-        ) from None
+        raise InputError(
+            "{path} is not in {code}: byte {byte:#x} has no meaning there",
+            "Give its {encoding}, often 'cp1252' for files from Windows", "save it as UTF-8",
+            path=path, code=encoding or "UTF-8", byte=fault.object[fault.start],
+        ) from None  # fmt: skip
     except UnicodeError as fault:
-        raise ValueError(f"{path} is not in {encoding}: {fault}. Give its encoding, or save it as UTF-8.") from None
+        problem = "{path} is not in {code}: {fault}"
+        raise InputError(problem, "Give its {encoding}", path=path, code=encoding, fault=fault) from None
     except LookupError:
-        raise ValueError(f"encoding {encoding!r} is not known; give one like 'utf-8', 'utf-16' or 'cp1252'.") from None
+        cure = "give one like 'utf-8', 'utf-16' or 'cp1252'"
+        raise ParameterError("encoding", encoding, "{value!r} is not known", cure) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
-        raise ValueError(f"{path} is truncated or damaged: {fault}. Compress it anew, or copy it again.") from None
+        cure = "Compress it anew, or copy it again"
+        raise InputError("{path} is truncated or damaged: {fault}", cure, path=path, fault=fault) from None
     except csv.Error as fault:
-        raise ValueError(f"{path} cannot be read as a table: {fault}. Is it really text?") from None
+        problem = "{path} cannot be read as a table: {fault}"
+        raise InputError(problem, "Is it really text?", path=path, fault=fault) from None
 
 
 def _opened(path: Path, encoding: str | None) -> IO[str]:
