@@ -334,6 +334,9 @@ def _checked_names(tag_names: Iterable[Any] | None, weights: FloatArray) -> list
 
 def _unpack_songs(state: State) -> Songs:
     check_types(get_type_hints(Songs), state)
+    as_they_are = state["made_by"].get("method") == "em"
+    if any(isinstance(model, np.ndarray) != as_they_are for model in state["models"]):
+        raise ValueError("the models are not those of the method")
     return Songs(**state)
 
 
