@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -93,7 +93,7 @@ def ward_labels(base: BaseModels, n_clusters: int, n_threads: int = 1) -> IntArr
     J = expected_log_likelihood(base.models, base.models, base.tau, n_threads=n_threads)
     loss = np.maximum(np.diagonal(J)[:, None] - J, 0.0)
     tree = linkage(np.sqrt(squareform(loss + loss.T, checks=False)), method="ward")
-    return np.asarray(fcluster(tree, n_clusters, criterion="maxclust") - 1, dtype=np.int64)
+    return np.asarray(cut_tree(tree, n_clusters)[:, 0], dtype=np.int64)  # exactly so many parts, even among twins
 
 
 def _is_aligned(models: Models, shape: CenterShape) -> bool:

@@ -124,8 +124,8 @@ def fit_hmms(
         "auto": HMMs borrow strength from each other. Once all are learned, what they say together about variances
         becomes the prior of each, with as many pseudo-frames as the evidence warrants, and they are learned on with
         it (empirical Bayes). It helps most where each HMM has few frames, and takes half as long again. Nothing is
-        pooled where there are fewer than eight HMMs, where states have several Gaussians, or from a given start. None:
-        each HMM for itself.
+        pooled where there are fewer than eight HMMs, where states have several Gaussians, from a given start, or with
+        ``covars_prior=0``. None: each HMM for itself.
     callback : callable, optional
         Called after every few iterations with a `FitProgress` (fields start, n_starts, n_settled, n_hmms). To stop,
         raise an exception in it.
@@ -168,7 +168,7 @@ def fit_hmms(
     )  # fmt: skip
     if pooling is not None:
         check_choice("pooling", pooling, ("auto",))
-    plan = replace(plan, pooling=pooling is not None)
+    plan = replace(plan, pooling=pooling is not None and covars_prior > 0)
     check_choice("criterion", criterion, ("bic", "aic", "held-out"))
     check_callback(callback)
     batch = Batch.of(as_sequences(sequences), groups, sample_weight)
