@@ -26,6 +26,7 @@ from vhem.cli.number import advice
 from vhem.cli.run_folder import RunFolder
 from vhem.datasets import simulated_study
 from vhem.estimators.selection import ClusterNumbers
+from vhem.executors.dask import ClusterLostError
 from vhem.files import describe
 from vhem.files.labels import write_columns
 
@@ -323,11 +324,44 @@ def test_wrong_input_is_told_in_one_line(tmp_path, monkeypatch, words, message):
     assert isinstance(shown.exception, (ValueError, TypeError, OSError))
 
 
-def test_a_reader_that_has_seen_enough(study, clustered):
+@pytest.mark.parametrize("reader", ["head -1", "true"])
+def test_a_reader_that_has_seen_enough(study, clustered, reader):
+    """Output is written in blocks, as it is wherever PYTHONUNBUFFERED is not set: the last one at the very end."""
     words = " ".join(map(str, [*VHEM[:2], f"'{VHEM[2]}'", "score", clustered[0], study[0]]))
-    done = subprocess.run(["bash", "-c", f"{words} | head -1"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("id,")
+    blocks = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(["bash", "-c", f"{words} | {reader}"], capture_output=True, text=True, check=True, env=blocks)
+    assert done.stdout.startswith("id," if reader == "head -1" else "")
     assert done.stderr == ""
+
+
+def test_a_file_that_cannot_be_written_is_named(study, clustered, tmp_path):
+    words = " ".join(map(str, [*VHEM[:2], f"'{VHEM[2]}'", "score", clustered[0], study[0], "-o", tmp_path / "s.csv"]))
+    done = subprocess.run(["bash", "-c", f"ulimit -f 0; {words}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"vhem: {tmp_path / 's.csv'}: file too large. Check the name, the disk" in done.stderr
+
+
+def test_a_cluster_that_is_lost_is_told_in_one_line(monkeypatch, study, tmp_path):
+    lost = ClusterLostError("the Dask scheduler at {address} went away", "Start it again", address="tcp://n_init:1")
+
+    def gone(*_):
+        raise lost
+
+    monkeypatch.setattr("vhem.cli.fit.learned", gone)
+    message = run("fit", study[0], "-o", tmp_path / "o", code=1).stderr
+    assert message == "vhem: the Dask scheduler at tcp://n_init:1 went away. Start it again.\n"
+
+
+def test_users_words_are_not_rewritten(tmp_path):
+    message = run("cluster", "n_states/nosuch.csv", "-k", 2, "-o", tmp_path / "o", code=1).stderr
+    assert message == "vhem: there is no file n_states/nosuch.csv: there is no folder n_states. Check the name.\n"
+
+
+@pytest.mark.parametrize("words", [["-h"], ["cluster", "-h"], ["experiment", "motion", "-h"]])
+def test_help_shows_flags_without_a_value(words):
+    shown = run(*words).stdout
+    assert "--help" in shown
+    assert "<bool>" not in shown
 
 
 @pytest.mark.parametrize(
@@ -341,7 +375,7 @@ def test_a_reader_that_has_seen_enough(study, clustered):
         (["cluster", "x.csv", "-k", "three", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
         (
             ["cluster", "x.csv", "-k", "3", "--tau", "2.5", "-o", "o"],
-            "vhem cluster: invalid value for '--tau': this is no integer.",
+            "vhem cluster: invalid value for '--tau': ",
         ),
         (["cluster", "x.csv", "-k", "0", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
         (["cluster", "x.csv", "-k"], "vhem cluster: option '-k' requires an argument"),

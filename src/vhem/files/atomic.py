@@ -59,5 +59,9 @@ def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[
         if target.exists():
             shutil.copymode(target, draft)
         os.replace(draft, target)
+    except OSError as fault:
+        if fault.errno is not None and fault.filename is None:  # a full disk, or a limit on the size of files
+            fault.filename = str(path)
+        raise
     finally:
         draft.unlink(missing_ok=True)

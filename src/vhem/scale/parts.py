@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.checks import check_integer
+from vhem._support.errors import InputError
 from vhem._support.paths import checked_path, existing_file
 from vhem.scale.parquet import row_group_reads
 from vhem.sequences import Sequences, SequencesLike, as_sequences
@@ -26,11 +27,12 @@ class Part(NamedTuple):
     read: Callable[[], Any]  #: gives sequences; sent to other processes as it is, so it must be picklable there
 
 
-class PartError(ValueError):
+class PartError(InputError):
     """A part cannot be read, or holds what cannot be learned from."""
 
     def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"part {name!r}: {reason} Fix it, or leave such parts out by on_error='skip'.")
+        cures = "Fix it", "leave such parts out by {on_error:'skip'}"
+        super().__init__("part {part!r}: {reason}", *cures, part=name, reason=reason)
         self.name, self.reason = name, reason
 
 
@@ -124,7 +126,9 @@ def _parts_of_parquet(
     file: Path, id_column: str | list[str] | None, time: str | None, values: Iterable[str] | None, rows: int
 ) -> Iterator[Part]:
     if not id_column or values is None:
-        raise ValueError(f"{file} is a Parquet file: give id, the column or columns that name sequences, and values.")
+        raise InputError(
+            "{file} is a Parquet file", "give {id}, the column or columns that name sequences, and {values}", file=file
+        )
     for read in row_group_reads(file, listed(id_column), time, listed(values), rows):
         yield Part(f"{file.name}, row groups {read.first} to {read.last}", read)
 

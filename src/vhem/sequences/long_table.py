@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputError
 
 Place = Callable[[int], str]  #: says in errors where a row is
 
@@ -69,11 +70,12 @@ def time_order(times: npt.NDArray[Any], name: str, ids: Coded, place: Place) -> 
     if twice.any():
         k = int(np.argmax(twice))
         one, other = sorted((int(order[k]), int(order[k + 1])))
-        raise ValueError(
-            f"sequence {ids.keys[ids.codes[one]]!r} has two rows with {name} = {times[one]} ({place(one)} and "
-            f"{place(other)}). If these are several trials, name their column in id too; else drop a row, "
-            "or choose another time."
-        )
+        raise InputError(
+            "sequence {key!r} has two rows with {column} = {moment} ({one} and {other})",
+            "If these are several trials, name their column in {id} too; else drop a row",
+            "choose another column by {time}",
+            key=ids.keys[ids.codes[one]], column=name, moment=times[one], one=place(one), other=place(other),
+        )  # fmt: skip
     return order
 
 
@@ -85,8 +87,9 @@ def _groups(groups: Coded, ids: Coded, name: str, place: Place) -> list[Any]:
         row = int(np.argmax(differs))
         of = ids.codes[row]
         one, other = groups.keys[groups.codes[first[of]]], groups.keys[groups.codes[row]]
-        raise ValueError(
-            f"sequence {ids.keys[of]!r} has {name} = {one!r} ({place(int(first[of]))}) and {other!r} ({place(row)}); "
-            "a sequence has one group. If several columns together name a sequence, give them all as id."
-        )
+        raise InputError(
+            "sequence {key!r} has {column} = {one!r} ({first}) and {other!r} ({second}); a sequence has one group",
+            "If several columns together name a sequence, give them all as {id}",
+            key=ids.keys[of], column=name, one=one, other=other, first=place(int(first[of])), second=place(row),
+        )  # fmt: skip
     return [groups.keys[g] for g in groups.codes[first]]

@@ -11,20 +11,13 @@ from typing import Any
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import CellError
 
 LARGEST = 1e150  #: values whose squares, and sums of many squares, are still doubles
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "."})
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # in the range of 64 bits
 _SHOWN = 40  # characters of a cell in a message
-
-
-class BadCellError(ValueError):
-    """A cell that cannot be read; `index` is its row among the cells given."""
-
-    def __init__(self, index: int, value: Any, fault: str) -> None:
-        super().__init__(fault)
-        self.index, self.value, self.fault = index, value, fault
 
 
 def quoted(cell: Any) -> str:
@@ -47,20 +40,25 @@ def number(cell: Any, comma: bool) -> float:
     if not isinstance(cell, str):
         if isinstance(cell, (int, float)):
             return float(cell)
-        raise ValueError(f"has the {type(cell).__name__} {cell}, not a number")
+        raise CellError("has the {kind} {value}, not a number", value=cell, kind=type(cell).__name__)
     text = cell.strip()
     if comma and "." in text:
-        raise ValueError(f"has {quoted(cell)}, with a point where decimals have commas; write all numbers in one way")
+        raise CellError(
+            "has {shown}, with a point where decimals have commas", "write all numbers in one way",
+            value=cell, shown=quoted(cell),
+        )  # fmt: skip
     if comma:
         text = text.replace(",", ".")
     elif _DECIMAL_COMMA.fullmatch(text):
-        raise ValueError(f"has {quoted(cell)}; if that is a decimal comma, say decimal=','")
+        raise CellError("has {shown}", "if that is a decimal comma, give {decimal:','}", value=cell, shown=quoted(cell))
     try:
         if "_" in text or not text.isascii():  # float() takes 1_000 and the digits of all scripts
             raise ValueError
         return float(text)
     except ValueError:
-        raise ValueError(f"has {quoted(cell)}, which is not a number; correct it, or leave the cell empty") from None
+        raise CellError(
+            "has {shown}, which is not a number", "correct it, or leave the cell empty", value=cell, shown=quoted(cell)
+        ) from None
 
 
 def numbers(cells: Sequence[Any], comma: bool) -> FloatArray:
@@ -71,13 +69,18 @@ def numbers(cells: Sequence[Any], comma: bool) -> FloatArray:
         for i, cell in enumerate(cells):
             try:
                 found[i] = number(cell, comma)
-            except (ValueError, OverflowError) as fault:
-                raise BadCellError(i, cell, str(fault)) from None
+            except OverflowError:
+                found[i] = np.inf
+            except CellError as fault:
+                raise fault.at(None, i, None) from None
     too_large = np.abs(found) > LARGEST
     if too_large.any():
         i = int(np.argmax(too_large))
-        cure = "Leave the cell empty if the value is missing, or rescale the column"
-        raise BadCellError(i, cells[i], f"has {quoted(cells[i])}; values must be finite and below {LARGEST:g}. {cure}")
+        raise CellError(
+            "has {shown}; values must be finite and below {largest:g}",
+            "Leave the cell empty if the value is missing, or rescale the column",
+            value=cells[i], row=i, shown=quoted(cells[i]), largest=LARGEST,
+        )  # fmt: skip
     return found
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import CellError, InputError
 from vhem.sequences.container import Sequences
 from vhem.sequences.long_table import Coded, arranged, joined
 from vhem.sequences.readers import cells
-from vhem.sequences.readers.cells import BadCellError
 from vhem.sequences.readers.options import Options, Reading, without_extension
 from vhem.sequences.readers.roles import Roles, given_or_guessed, listed
 from vhem.sequences.readers.rows import Columns, Rows
@@ -39,12 +39,12 @@ def read_rows(rows: Rows, options: Options) -> Reading:
         for chunk in itertools.chain([first], chunks):
             gathered.add(chunk)
         return Reading(gathered.sequences(), roles)
-    except BadCellError as fault:
-        raise ValueError(f"{rows.path}, {fault}.") from None
+    except CellError:
+        raise
     except ValueError as fault:
         if str(fault).startswith(str(rows.path)):
             raise
-        raise ValueError(f"{rows.path}: {fault}") from None
+        raise InputError("{path}: {fault}", path=rows.path, fault=fault) from None
 
 
 class _Gathered:
@@ -65,9 +65,9 @@ class _Gathered:
         def converted(name: str, convert: Callable[[Sequence[Any]], Any]) -> Any:
             try:
                 return convert(chunk[self._index[name]])
-            except BadCellError as fault:
-                place = self._rows.place(self._n_rows + fault.index)
-                raise BadCellError(fault.index, fault.value, f"{place}: column {name!r} {fault}") from None
+            except CellError as fault:
+                row = self._rows.place(self._n_rows + int(fault.row or 0))
+                raise fault.at(self._rows.path, row, name) from None
 
         self._values.append(
             np.column_stack([converted(name, partial(cells.numbers, comma=self._comma)) for name in self._roles.values])
@@ -112,6 +112,6 @@ def _coded(seen: dict[str, int], column: Sequence[Any]) -> IntArray:
     for i, cell in enumerate(column):
         if cell not in spelled:
             if cells.is_missing(cell):
-                raise BadCellError(i, cell, "is empty; fill it or drop the row")
+                raise CellError("is empty", "fill it or drop the row", value=cell, row=i)
             spelled[cell] = seen.setdefault(cells.name(cell), len(seen))
     return np.fromiter(map(spelled.__getitem__, column), np.int64, len(column))

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from vhem._support.errors import InputError, ParameterError
 from vhem.sequences.readers.budget import Budget
 from vhem.sequences.readers.rows import Block, Columns, row_blocks
 
@@ -31,14 +32,18 @@ def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
             yield Block(1, None, [header])
             yield from _text_blocks(file, delimiter, len(header), Budget(path))
     except UnicodeDecodeError as fault:
-        raise ValueError(
-            f"{path} is not in {encoding or 'UTF-8'}: byte {fault.object[fault.start]:#x} has no meaning there. Give "
-            "its encoding, often 'cp1252' for files from Windows, or save it as UTF-8."
-        ) from None
+        raise InputError(
+            "{path} is not in {supposed}: byte {byte:#x} has no meaning there",
+            "Give {encoding}, often 'cp1252' for files from Windows, or save it as UTF-8",
+            path=path, supposed=encoding or "UTF-8", byte=fault.object[fault.start],
+        ) from None  # fmt: skip
     except UnicodeError as fault:
-        raise ValueError(f"{path} is not in {encoding}: {fault}. Give its encoding, or save it as UTF-8.") from None
+        raise InputError(
+            "{path} is not in {supposed}: {fault}", "Give {encoding}, or save it as UTF-8",
+            path=path, supposed=encoding, fault=fault,
+        ) from None  # fmt: skip
     except LookupError:
-        raise ValueError(f"encoding {encoding!r} is not known; give one like 'utf-8', 'utf-16' or 'cp1252'.") from None
+        raise ParameterError("encoding", encoding, "must be one like 'utf-8', 'utf-16' or 'cp1252'") from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
         raise ValueError(f"{path} is truncated or damaged: {fault}. Compress it anew, or copy it again.") from None
     except csv.Error as fault:

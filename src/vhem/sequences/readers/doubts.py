@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import InputWarning
 from vhem.sequences.readers.options import Reading
 from vhem.sequences.readers.roles import shortened
 
@@ -25,8 +26,11 @@ def warn_of_doubts(reading: Reading) -> None:
     if len(constant):
         columns = shortened([names[j] for j in constant])
         warnings.warn(
-            f"the same value in every row: column {columns}. It tells nothing apart; leave it out, by naming the "
-            "others as values.",
+            InputWarning(
+                "the same value in every row: column {columns}. It distinguishes nothing",
+                "leave it out, by naming the others as {values}",
+                columns=columns,
+            ),
             stacklevel=3,
         )
     for edge in (low, high):
@@ -37,9 +41,13 @@ def warn_of_doubts(reading: Reading) -> None:
 def _warn_of_single_frames(n: int, id_columns: list[str]) -> None:
     by = f" (by {shortened(id_columns)})" if id_columns else ""
     warnings.warn(
-        f"each of the {n} sequences{by} has a single frame. A table has one row per frame; choose the id so that the "
-        "rows of a sequence share it. If each row is a whole series, read the numbers as an array of shape (n, T) and "
-        "give vhem.Sequences(array[:, :, None]).",
+        InputWarning(
+            "each of the {n} sequences{by} has a single frame. A table has one row per frame",
+            "choose {id} so that the rows of a sequence share it. If each row is a whole series, read the numbers as "
+            "an array of shape (n, T) and give vhem.Sequences(array[:, :, None])",
+            n=n,
+            by=by,
+        ),
         stacklevel=4,
     )
 

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import CellError, InputError
 from vhem.sequences.long_table import Coded, Table, arranged, joined
-from vhem.sequences.readers.cells import BadCellError
 from vhem.sequences.readers.roles import listed, shortened
 from vhem.sequences.readers.times import times
 
@@ -21,9 +21,9 @@ def read_frame(
     """Return the sequences of a table; `Sequences.from_table` documents the arguments."""
     chosen, id_columns = listed(values), listed(id_column)
     if not chosen:
-        raise ValueError("values names no column; list the columns that hold the frame's values.")
+        raise InputError("{values} names no column", "list the columns that hold the frame's values")
     if not id_columns:
-        raise ValueError("id names no column; give the column, or columns, that name the sequence of each row.")
+        raise InputError("{id} names no column", "give the column, or columns, that name the sequence of each row")
     _check_columns(frame, [*id_columns, *chosen, *listed(time), *listed(group)])
     ids = joined([_factorised(frame, name) for name in id_columns])
     X = np.column_stack([_numbers(frame, name, len(ids.codes)) for name in chosen])
@@ -87,9 +87,9 @@ def _times(frame: Any, name: str) -> npt.NDArray[Any]:
     if values.dtype.kind in "OU":
         try:
             return times(values.tolist(), comma=False).values
-        except BadCellError as fault:
+        except CellError as fault:
             if values.dtype.kind == "U" or any(isinstance(value, str) for value in values):
-                raise ValueError(f"column {name!r} {fault} (row {fault.index}).") from None
+                raise fault.at(None, fault.row, name) from None
     return values
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vhem._support.errors import ParameterError
 from vhem._support.paths import checked_path
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.bvh import read_motion
@@ -94,7 +95,7 @@ def read_sequences(
 def read_with_roles(path: str | Path, options: Options) -> Reading:
     """Read sequences as `read_sequences` does, and tell which columns were taken for what."""
     if options.decimal not in ("auto", ".", ","):
-        raise ValueError(f"decimal must be 'auto', '.' or ',', got {options.decimal!r}.")
+        raise ParameterError("decimal", options.decimal, "must be 'auto', '.' or ','")
     _refuse_table(path)
     place = checked_path(path)
     if place.is_file():

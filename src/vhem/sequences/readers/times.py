@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vhem.sequences.readers.cells import BadCellError, is_missing, numbers, quoted
+from vhem._support.errors import CellError
+from vhem.sequences.readers.cells import is_missing, numbers, quoted
 
 
 class Times(NamedTuple):
@@ -29,11 +30,13 @@ def times(cells: Sequence[Any], comma: bool) -> Times:
     """
     missing = next((i for i, cell in enumerate(cells) if is_missing(cell)), None)
     if missing is not None:
-        cure = "give every row its time, or leave out time to keep the order of the rows"
-        raise BadCellError(missing, cells[missing], f"is empty; {cure}")
+        raise CellError(
+            "is empty", "give every row its time, or leave out {time} to keep the order of the rows",
+            value=cells[missing], row=missing,
+        )  # fmt: skip
     try:
         return Times(numbers(cells, comma), "numbers")
-    except BadCellError:
+    except CellError:
         return _dates(cells)
 
 
@@ -45,9 +48,10 @@ def _dates(cells: Sequence[Any]) -> Times:
     elif any(zoned):
         i = zoned.index(not zoned[0])
         here, there = ("with", "without") if zoned[i] else ("without", "with")
-        raise BadCellError(
-            i, cells[i], f"has {quoted(cells[i])}, {here} a time zone, where other rows are {there}; use one"
-        )
+        raise CellError(
+            "has {shown}, {here} a time zone, where other rows are {there}", "use one",
+            value=cells[i], row=i, shown=quoted(cells[i]), here=here, there=there,
+        )  # fmt: skip
     kind = "dates with time zones" if zoned[0] else "dates without time zones"
     return Times(np.array(found, dtype="datetime64[us]"), kind)
 
@@ -62,9 +66,8 @@ def _date(i: int, cell: Any) -> datetime.datetime:
             return datetime.datetime.combine(cell, datetime.time())
     except ValueError:
         pass
-    raise BadCellError(
-        i,
-        cell,
-        f"has {quoted(cell)}, neither a number nor a date like 2024-05-31 14:02:11; rewrite it, or leave out time to "
-        "keep the order of the rows",
-    )
+    raise CellError(
+        "has {shown}, neither a number nor a date like 2024-05-31 14:02:11",
+        "rewrite it, or leave out {time} to keep the order of the rows",
+        value=cell, row=i, shown=quoted(cell),
+    )  # fmt: skip
