@@ -338,7 +338,7 @@ def test_a_file_that_cannot_be_written_is_named(study, clustered, tmp_path):
     words = " ".join(map(str, [*VHEM[:2], f"'{VHEM[2]}'", "score", clustered[0], study[0], "-o", tmp_path / "s.csv"]))
     done = subprocess.run(["bash", "-c", f"ulimit -f 0; {words}"], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"vhem: {tmp_path / 's.csv'}: file too large. Check the name, the disk" in done.stderr
+    assert f"vhem: {tmp_path / 's.csv'}: cannot write: file too large. Check the name, the disk" in done.stderr
 
 
 def test_a_cluster_that_is_lost_is_told_in_one_line(monkeypatch, study, tmp_path):

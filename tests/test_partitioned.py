@@ -494,8 +494,12 @@ def test_a_checkpoint_of_another_fit_is_refused(data, tmp_path):
         estimator(checkpoint=path, tau=7).fit(parts)
     with pytest.raises(ValueError, match=r"other settings \(random_state\)"):
         estimator(checkpoint=path, random_state=1).fit(parts)
-    with pytest.raises(ValueError, match="first 2 parts are not those"):
+    with pytest.raises(ValueError, match="first 2 parts are not those of the checkpoint"):
         estimator(checkpoint=path).fit(parts[1:])
+    with pytest.raises(ValueError, match=r"1 part was given, but the checkpoint was made from 2; give the same parts"):
+        estimator(checkpoint=path).fit(parts[:1])
+    with pytest.raises(ValueError, match="first 2 parts are not those"):  # other data under the same names
+        estimator(checkpoint=path).fit(split_sequences(data[1][::-1], 500))
     data[0].save(tmp_path / "model.vhem")
     with pytest.raises(vhem.ModelFileError, match="holds a H3M, not the checkpoint"):
         estimator(checkpoint=tmp_path / "model.vhem").fit(parts)

@@ -121,6 +121,15 @@ def attributes(*names: str) -> Callable[[Any], State]:
     return lambda thing: {name: getattr(thing, name) for name in names}
 
 
+def check_types(hints: dict[str, Any], values: State, complete: bool = True) -> None:
+    """Refuse values that are missing, or not what the annotations of their class say."""
+    for name, hint in hints.items():
+        if name not in values and complete:
+            raise ValueError(f"{name} is missing")
+        if name in values and not _is_of_type(values[name], hint):
+            raise TypeError(f"{name} is a {type(values[name]).__name__}, not {getattr(hint, '__name__', hint)}")
+
+
 def register_record(cls: Any, name: str | None = None) -> None:
     """Register a named tuple.
 
@@ -134,13 +143,15 @@ def register_record(cls: Any, name: str | None = None) -> None:
     """
 
     def unpack(state: State) -> Any:
-        _check_types(get_type_hints(cls), {**cls._field_defaults, **state})
+        check_types(get_type_hints(cls), {**cls._field_defaults, **state})
         return cls(**state)
 
     register(Kind(name or cls.__name__, cls, attributes(*cls._fields), unpack))
 
 
-def register_estimator(cls: Any, name: str | None = None, text_arrays: Iterable[str] = ()) -> None:
+def register_estimator(
+    cls: Any, name: str | None = None, text_arrays: Iterable[str] = (), check: Callable[[Any], None] | None = None
+) -> None:
     """Register an estimator: the parameters of its constructor, and what it has learned.
 
     A source of randomness, a callback and a cluster are not kept: `random_state`, `callback` and `executor` become None
@@ -155,6 +166,8 @@ def register_estimator(cls: Any, name: str | None = None, text_arrays: Iterable[
         In files; that of the class by default.
     text_arrays : list of str
         Fitted arrays that may hold text, which arrays in files cannot: they are kept as `Ids`.
+    check : callable, optional
+        Given a fitted estimator from a file, refuses attributes that do not go together.
 
     Examples
     --------
@@ -182,8 +195,10 @@ def register_estimator(cls: Any, name: str | None = None, text_arrays: Iterable[
         if unknown:
             raise ValueError(f"{unknown[0]!r} is not an attribute that {cls.__name__} learns")
         if fitted:
-            _check_types(_fitted_types(cls), fitted, complete=not hasattr(cls, "__sklearn_is_fitted__"))
+            check_types(_fitted_types(cls), fitted, complete=not hasattr(cls, "__sklearn_is_fitted__"))
         vars(made).update(fitted)
+        if fitted and check is not None:
+            check(made)
         return made
 
     register(Kind(name or cls.__name__, cls, pack, unpack))
@@ -202,15 +217,6 @@ def _is_fitted_attribute(cls: type, name: str) -> bool:
 
 def _fitted_types(cls: type) -> dict[str, Any]:
     return {key: hint for key, hint in get_type_hints(cls).items() if _is_fitted_attribute(cls, key)}
-
-
-def _check_types(hints: dict[str, Any], values: State, complete: bool = True) -> None:
-    """Refuse values that are missing, or not what the annotations of their class say."""
-    for name, hint in hints.items():
-        if name not in values and complete:
-            raise ValueError(f"{name} is missing")
-        if name in values and not _is_of_type(values[name], hint):
-            raise TypeError(f"{name} is a {type(values[name]).__name__}, not {getattr(hint, '__name__', hint)}")
 
 
 def _is_of_type(value: Any, hint: Any) -> bool:

@@ -55,7 +55,7 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
     parts = _parts(found.content, learning)
     n_parts = len(parts.begins) - 1
     folder = out / PARTIAL if out is not None and n_parts > 1 else None
-    key = _key(parts, learning, run)
+    key = "" if folder is None else _key(parts, learning, run)
     session.begin(f"learning {len(parts.names)} HMMs")
     models = []
     for part in range(n_parts):
@@ -121,7 +121,7 @@ def _key(parts: Parts, learning: LearningOptions, run: RunOptions) -> str:
     """Return what tells whether a part was learned from the same data in the same way."""
     state = hashlib.blake2b(digest_size=16)
     for array in (parts.sequences.X, parts.sequences.lengths, parts.owner):
-        state.update(array.tobytes())
+        state.update(np.ascontiguousarray(array).data)
     state.update(repr((parts.names, learning, run.seed)).encode())
     return state.hexdigest()
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.immutable import Immutable
+from vhem._support.immutable import Immutable, check_alike
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import Ids, Kind, State, register
@@ -388,6 +388,7 @@ def _unpack(state: State) -> H3M:
     """Return the H3M of a file: its values are checked, and then kept to the last bit."""
     parameters = Parameters(*(state[name] for name in Parameters._fields))
     checked = H3M.from_arrays(**parameters._asdict(), weights=state["weights"], ids=state["ids"])
+    check_alike(state, checked, ("weights", *Parameters._fields))
     return H3M._of(parameters, state["weights"], checked.ids)
 
 

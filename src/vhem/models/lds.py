@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.immutable import Immutable, register_model
+from vhem._support.immutable import Immutable, check_alike, register_model
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import Ids, Kind, State, register
@@ -333,6 +333,8 @@ def _unpack(state: State) -> MixtureOfLDS:
     """Return the mixture of a file: its values are checked, and then kept to the last bit."""
     systems = Systems(*(state[name] for name in Systems._fields))
     made = MixtureOfLDS(MixtureOfLDS.of(systems, state["weights"]), state["weights"], state["ids"])
+    check_alike(state, made, ["weights"])
+    check_alike(state, made.parameters, Systems._fields)
     made._assign(systems, state["weights"], made.ids)
     return made
 

@@ -194,6 +194,10 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         sequences, new, index = _labelled(X, y)
         if sequences.n_dims != self.n_features_in_:
             raise ValueError(f"X has {sequences.n_dims} dimensions, but earlier sequences had {self.n_features_in_}.")
+        before, now = _label_types(self.classes_), _label_types(new)
+        if before != now:
+            problem = "y holds {now}, but the classes so far are {before}"
+            raise InputError(problem, "give labels of the same type", now=now, before=before)
         places = {c: k for k, c in enumerate(self.classes_.tolist())}
         known = [places.get(c) for c in new.tolist()]
         if self.method == "em" and any(k is not None for k in known):
@@ -347,4 +351,17 @@ def _labelled(X: SequencesLike, y: Iterable[Any]) -> tuple[Sequences, npt.NDArra
     return sequences, classes, index
 
 
-register_estimator(H3MClassifier, text_arrays=["classes_"])
+def _label_types(classes: npt.NDArray[Any]) -> str:
+    words = {str: "text", bool: "booleans", int: "numbers", float: "numbers"}
+    return " and ".join(sorted({words.get(type(c), type(c).__name__) for c in classes.tolist()}))
+
+
+def _check_fitted(classifier: H3MClassifier) -> None:
+    n = len(classifier.class_models_)
+    if classifier.classes_.shape != (n,) or classifier.class_counts_.shape != (n,):
+        raise ValueError("classes, their models and their counts differ in number")
+    if any(model.n_dims != classifier.n_features_in_ for model in classifier.class_models_):
+        raise ValueError("the models of the classes differ in their dimensions")
+
+
+register_estimator(H3MClassifier, text_arrays=["classes_"], check=_check_fitted)
