@@ -72,12 +72,17 @@ class Source:
     def __init__(self, path: Path) -> None:
         self.tree = ast.parse(path.read_text())
         module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        assigned = (node for node in ast.walk(self.tree) if isinstance(node, ast.Assign))
+        self._assigned = sorted(assigned, key=lambda node: node.lineno)
         self._constants = vars(importlib.import_module(module))
 
     def template(self, node: ast.expr) -> str:
-        """Return a template: written where it is used, or a constant."""
-        constant = self._constants.get(node.id) if isinstance(node, ast.Name) else None
-        return constant if isinstance(constant, str) else text_of(node)
+        """Return a template: written where it is used, given a name just before, or a constant."""
+        if not isinstance(node, ast.Name):
+            return text_of(node)
+        named = [a for a in self._assigned if a.lineno < node.lineno and ast.unparse(a.targets[0]) == node.id]
+        constant = self._constants.get(node.id)
+        return constant if isinstance(constant, str) else text_of(named[-1].value) if named else "…"
 
     def said(self, call: ast.Call) -> Said:
         """Return the message of an error or a warning that is made."""
