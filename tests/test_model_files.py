@@ -44,8 +44,8 @@ def random_mixture_of_lds(rng, K=3, n=2, d=3):
 
 
 def same_bits(a, b):
-    arrays = a.parameters._asdict() | {"weights": a.weights}
-    others = b.parameters._asdict() | {"weights": b.weights}
+    arrays = a.parameters.arrays() | {"weights": a.weights}
+    others = b.parameters.arrays() | {"weights": b.weights}
     return a.ids == b.ids and all(x.tobytes() == others[name].tobytes() for name, x in arrays.items())
 
 

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from vhem import H3M, HMM, Sequences
 from vhem._support.randomness import generator
-from vhem.kernels.parameters import Parameters
 
 ARRAYS = ["startprob", "transmat", "mix_weights", "means", "covars"]
 
@@ -58,7 +57,7 @@ def test_means_decide_what_covars_mean():
             "the HMM: startprob sums to 1.1 instead of 1; if it holds counts, divide it by its sum",
         ),
         ({"startprob": [1.5, -0.5]}, "the HMM: startprob has -0.5 at 1; probabilities are not negative"),
-        ({"startprob": [1.0]}, r"startprob has shape \(1,\), but means asks for \(2,\)"),
+        ({"startprob": [1.0]}, r"startprob has shape \(1,\), but the emissions ask for \(2,\)"),
         ({"transmat": [[0.9, 0.1], [0.5, 0.4]]}, "the HMM, state 1: transmat sums to 0.9"),
         ({"transmat": [[0.9, np.nan], [0.5, 0.5]]}, "the HMM, state 0: transmat has nan"),
         ({"means": [[0.0, 0.0], [np.inf, 0.0]]}, "the HMM, state 1: means has inf"),
@@ -258,11 +257,11 @@ def test_parameters_are_the_same_memory():
     rng = np.random.default_rng(7)
     h3m = random_h3m(rng, 6, 3, 2, 2, "full")
     for model in (h3m, h3m[1:4], h3m[::2], h3m[[3, 1]], h3m[2]):
-        assert isinstance(model.parameters, Parameters)
-        for array in model.parameters:
+        arrays = model.parameters.arrays()
+        for array in arrays.values():
             assert array.flags.c_contiguous
         for name in ARRAYS:
-            assert np.shares_memory(getattr(model.parameters, name), getattr(model, name))
+            assert np.shares_memory(arrays[name], getattr(model, name))
 
 
 def test_immutable_even_after_pickling():

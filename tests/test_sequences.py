@@ -223,7 +223,7 @@ def test_tables(table):
     [
         ({"when": [3, 1, 2, 2, 2]}, "sequence 'b' has two rows with when = 2.*several trials"),
         ({"sex": ["f", "m", "m", "m", "f"]}, "sequence 'b' has sex = 'f' .row 0. and 'm' .row 2."),
-        ({"who": ["b", None, "b", "a", "b"]}, "column 'who' is empty in row 1"),
+        ({"who": ["b", None, "b", "a", "b"]}, "row 1: column 'who' is empty"),
         ({"x": [0.1, float("inf"), 0.2, 0.3, 0.4]}, r"sequence 1 \(id 'a'\) has inf at frame 0"),
         ({"x": ["u", "v", "w", "x", "y"]}, "column 'x' .*numbers"),
     ],

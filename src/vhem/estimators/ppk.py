@@ -20,7 +20,6 @@ from vhem.kernels import overlap as kernels
 from vhem.kernels.engine import n_threads
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
-from vhem.models.validation import as_full
 
 _LARGEST_LOG = 709.0  # its exponential is still a double
 
@@ -84,8 +83,8 @@ def ppk(
     length, rho = check_integer("length", length, 1), check_real("rho", rho, 0.0, open_interval=True)
     check_dimensions("a", first, "b", second)
     p, q = first.parameters, second.parameters
-    if p.is_diagonal != q.is_diagonal:
-        p, q = as_full(p), as_full(q)
+    both = (p.components, q.components)
+    p, q = (models.with_components(models.components.matched(both)) for models in (p, q))
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked
         kernel = kernels.log_ppk(p, p if second is first else q, length, rho, n_threads(n_jobs))
     check_in_range("a kernel between two HMMs", kernel)

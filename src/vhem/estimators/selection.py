@@ -134,16 +134,4 @@ def _fitted(model: VHEM, k: int, part: H3M) -> VHEM:
 
 
 def _bic(fit: VHEM, h3m: H3M, samples: float) -> float:
-    return float(-2 * samples * fit.score(h3m) + n_free_parameters(fit.centers_) * np.log(samples))
-
-
-def n_free_parameters(h3m: H3M) -> int:
-    """Return the number of free parameters of a mixture of HMMs; what is exactly zero is not free."""
-    d = h3m.means.shape[-1]
-    gaussian = d + (d if h3m.covariance_type == "diag" else d * (d + 1) // 2)
-    used = h3m.mix_weights > 0
-    states: int = int(h3m.n_states.sum())
-    start = int((h3m.startprob > 0).sum()) - len(h3m)
-    trans = int((h3m.transmat > 0).sum()) - states
-    mixture = int(used.sum()) - states
-    return int(len(h3m) - 1 + start + trans + mixture + used.sum() * gaussian)
+    return float(-2 * samples * fit.score(h3m) + fit.centers_.n_parameters() * np.log(samples))

@@ -9,32 +9,41 @@ from typing import Any
 
 import numpy as np
 
+from vhem._support.docstrings import sharing
 from vhem._support.paths import existing_file
 from vhem._support.version import VERSION
+from vhem.emissions import Gaussian
 from vhem.files.atomic import atomic_write
 from vhem.files.description import FileDescription, checked_names
-from vhem.kernels.parameters import Parameters
 from vhem.models import H3M, HMM
 
+_ARRAYS = ("startprob", "transmat", "mix_weights", *Gaussian.fields, "n_states")
 _MADE_BY = f"vhem {VERSION}"
 _HMM = ("startprob", "transmat", "mix_weights", "means", "covars")
 
 
+_written = sharing(
+    parameters="""\
+Parameters
+----------
+model : H3M or HMM
+    The model; an HMM is written as an H3M of one.
+path : str or Path
+    The file.
+feature_names : list of str, optional
+    Names of the dimensions.
+about : dict, optional
+    How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it."""
+)
+
+
+@_written
 def to_npz(
     model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
     """Write an H3M as NumPy's npz: arrays weights, startprob, transmat, mix_weights, means, covars, n_states, ids.
 
-    Parameters
-    ----------
-    model : H3M or HMM
-        The model; an HMM is written as an H3M of one.
-    path : str or Path
-        The file.
-    feature_names : list of str, optional
-        Names of the dimensions.
-    about : dict, optional
-        How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it.
+    <parameters>
 
     Notes
     -----
@@ -53,7 +62,7 @@ def to_npz(
     h3m = H3M([model]) if isinstance(model, HMM) else model
     integers = all(type(name) is int for name in h3m.ids)
     ids = np.array(h3m.ids if integers else [str(name) for name in h3m.ids])
-    arrays: dict[str, Any] = {"weights": h3m.weights, "ids": ids, **h3m.parameters._asdict()}
+    arrays: dict[str, Any] = {"weights": h3m.weights, "ids": ids, **h3m.parameters.arrays()}
     arrays |= {"made_by": np.array(_MADE_BY), "about": np.array(_as_json(about or {}))}
     names = checked_names(h3m, feature_names)
     if names is not None:
@@ -76,7 +85,7 @@ def from_npz(path: str | Path) -> H3M:
     >>> from_npz(path)[0].means.ravel()
     array([2.])
     """
-    arrays = _arrays(path, {*Parameters._fields, "weights", "ids"})
+    arrays = _arrays(path, {*_ARRAYS, "weights", "ids"})
     missing = {"startprob", "transmat", "means", "covars"} - set(arrays)
     if missing:
         raise ValueError(f"{path} lacks the arrays {', '.join(sorted(missing))}, so it is no H3M.")
@@ -124,21 +133,13 @@ def _as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
 
 
+@_written
 def to_json(
     model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
     """Write an H3M as JSON: {"weights": […], "hmms": [{"id": …, "startprob": […], "transmat": [[…]], …}, …]}.
 
-    Parameters
-    ----------
-    model : H3M or HMM
-        The model; an HMM is written as an H3M of one.
-    path : str or Path
-        The file.
-    feature_names : list of str, optional
-        Names of the dimensions.
-    about : dict, optional
-        How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it.
+    <parameters>
 
     Notes
     -----

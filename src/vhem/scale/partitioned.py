@@ -18,11 +18,9 @@ from vhem._support.checks import check_choice, check_flag, check_integer, check_
 from vhem._support.errors import Count, FitWarning
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
-from vhem.em.loop import Settings
-from vhem.estimators.fit_hmms import Options
+from vhem.em.fitting import FitPlan
 from vhem.executors.local import Executor, as_executor
 from vhem.kernels.engine import n_threads
-from vhem.kernels.reduction import Shortcuts
 from vhem.models import H3M
 from vhem.scale.condense import Plan
 from vhem.scale.last_passes import em_pass, final_mixture
@@ -316,14 +314,14 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
         executor = as_executor(self.executor, self.n_jobs)
         threads = executor.inner_jobs or n_threads(self.n_jobs)
-        learning = Options(
-            self.n_mix, self.covariance_type, self.topology, "auto", 1, self.max_iter, self.tol, self.reg_covar, 0.1,
-            0.1, 0.1, threads,
-        ).checked()  # fmt: skip
-        merging = Settings(self.max_iter, self.tol, 0.0, Shortcuts(), threads)
+        learning = FitPlan.checked(
+            n_mix=self.n_mix, covariance_type=self.covariance_type, topology=self.topology, max_iter=self.max_iter,
+            tol=self.tol, reg_covar=self.reg_covar, startprob_prior=0.1, transmat_prior=0.1, covars_prior=0.1,
+            n_threads=threads,
+        ).with_states(self.n_states)  # fmt: skip
         seed = int(generator(self.random_state).integers(2**63))
         return Plan(
-            self.local, self.n_states, n_intermediate, self.fan_in, self.tau, float(self.n_virtual), learning, merging,
+            self.local, n_intermediate, self.fan_in, self.tau, float(self.n_virtual), learning, learning.limits,
             self.n_init, self.missing, seed,
         )  # fmt: skip
 

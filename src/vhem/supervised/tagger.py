@@ -19,7 +19,7 @@ from vhem._support.saving import Kind, Saveable, State, attributes, check_types,
 from vhem.metrics import best_tags, retrieval_scores
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
-from vhem.supervised.tag_models import FAMILIES, Settings, TagModel
+from vhem.supervised.tag_models import FAMILIES, TaggingSettings, TagModel
 
 
 class Songs(Saveable):
@@ -271,7 +271,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         """Return the mean average precision: how well songs are ranked, per tag, and then on average."""
         return retrieval_scores(y, self.predict_proba(X)).means()["average_precision"]
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> TaggingSettings:
         check_choice("method", self.method, list(FAMILIES))
         sizes = ("n_components", "song_components", "n_states", "n_mix", "fragment_length", "n_init")
         for name in sizes:
@@ -283,11 +283,9 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         check_real("tol", self.tol, 0.0)
         hop = max(1, self.fragment_length // 2) if self.hop is None else check_integer("hop", self.hop, 1)
         tau = self.fragment_length if self.tau is None else check_integer("tau", self.tau, 1)
-        return Settings(
-            self.n_components, self.song_components, self.n_states, self.n_mix, song_states, song_mix,
-            self.covariance_type, self.fragment_length, hop, tau, self.n_virtual, self.n_init, self.max_iter, self.tol,
-            self.reg_covar, self.n_jobs,
-        )  # fmt: skip
+        own = ("covariance_type", "n_virtual", "max_iter", "tol", "reg_covar", "n_jobs")
+        given = {name: getattr(self, name) for name in (*sizes, *own)}
+        return TaggingSettings(**given, song_states=song_states, song_mix=song_mix, hop=hop, tau=tau)
 
     def _song_size(self) -> tuple[int, int]:
         """Return the states of a song's HMMs and the Gaussians of each; only "vhem" has them differ from a tag's."""

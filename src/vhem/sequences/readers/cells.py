@@ -20,6 +20,14 @@ _PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # in the range of 64 bits
 _SHOWN = 40  # characters of a cell in a message
 
 
+class BadCellError(ValueError):
+    """A cell that cannot be read: its row among the cells given, and what is wrong with it."""
+
+    def __init__(self, index: int, error: CellError) -> None:
+        super().__init__(str(error))
+        self.index, self.error = index, error
+
+
 def quoted(cell: Any) -> str:
     """Return a cell as messages show it."""
     text = repr(cell)
@@ -39,26 +47,24 @@ def number(cell: Any, comma: bool) -> float:
         return math.nan
     if not isinstance(cell, str):
         if isinstance(cell, (int, float)):
-            return float(cell)
+            return float(cell) if abs(cell) <= LARGEST else math.copysign(math.inf, cell)  # integers may be too large
         raise CellError("has the {kind} {value}, not a number", value=cell, kind=type(cell).__name__)
     text = cell.strip()
     if comma and "." in text:
-        raise CellError(
-            "has {shown}, with a point where decimals have commas", "write all numbers in one way",
-            value=cell, shown=quoted(cell),
-        )  # fmt: skip
+        problem = "has {shown}, with a point where decimals have commas"
+        raise CellError(problem, "write all numbers in one way", value=cell, shown=quoted(cell))
     if comma:
         text = text.replace(",", ".")
     elif _DECIMAL_COMMA.fullmatch(text):
-        raise CellError("has {shown}", "if that is a decimal comma, give {decimal:','}", value=cell, shown=quoted(cell))
+        cure = "if that is a decimal comma, give {decimal:','}"
+        raise CellError("has {shown}", cure, value=cell, shown=quoted(cell))
     try:
         if "_" in text or not text.isascii():  # float() takes 1_000 and the digits of all scripts
             raise ValueError
         return float(text)
     except ValueError:
-        raise CellError(
-            "has {shown}, which is not a number", "correct it, or leave the cell empty", value=cell, shown=quoted(cell)
-        ) from None
+        cure = "correct it, or leave the cell empty"
+        raise CellError("has {shown}, which is not a number", cure, value=cell, shown=quoted(cell)) from None
 
 
 def numbers(cells: Sequence[Any], comma: bool) -> FloatArray:
@@ -69,18 +75,14 @@ def numbers(cells: Sequence[Any], comma: bool) -> FloatArray:
         for i, cell in enumerate(cells):
             try:
                 found[i] = number(cell, comma)
-            except OverflowError:
-                found[i] = np.inf
             except CellError as fault:
-                raise fault.at(None, i, None) from None
+                raise BadCellError(i, fault) from None
     too_large = np.abs(found) > LARGEST
     if too_large.any():
         i = int(np.argmax(too_large))
-        raise CellError(
-            "has {shown}; values must be finite and below {largest:g}",
-            "Leave the cell empty if the value is missing, or rescale the column",
-            value=cells[i], row=i, shown=quoted(cells[i]), largest=LARGEST,
-        )  # fmt: skip
+        problem = "has {shown}; values must be finite and below {largest:g}"
+        cure = "Leave the cell empty if the value is missing, or rescale the column"
+        raise BadCellError(i, CellError(problem, cure, value=cells[i], shown=quoted(cells[i]), largest=LARGEST))
     return found
 
 
@@ -108,7 +110,7 @@ def looks_numeric(cells: Sequence[Any]) -> bool:
     def parses(cell: Any) -> bool:
         try:
             number(cell, comma=isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell.strip()) is not None)
-        except (ValueError, OverflowError):
+        except CellError:
             return False
         return True
 

@@ -33,21 +33,22 @@ def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
             yield from _text_blocks(file, delimiter, len(header), Budget(path))
     except UnicodeDecodeError as fault:
         raise InputError(
-            "{path} is not in {supposed}: byte {byte:#x} has no meaning there",
-            "Give {encoding}, often 'cp1252' for files from Windows, or save it as UTF-8",
-            path=path, supposed=encoding or "UTF-8", byte=fault.object[fault.start],
+            "{path} is not in {code}: byte {byte:#x} has no meaning there",
+            "Give its {encoding}, often 'cp1252' for files from Windows", "save it as UTF-8",
+            path=path, code=encoding or "UTF-8", byte=fault.object[fault.start],
         ) from None  # fmt: skip
     except UnicodeError as fault:
-        raise InputError(
-            "{path} is not in {supposed}: {fault}", "Give {encoding}, or save it as UTF-8",
-            path=path, supposed=encoding, fault=fault,
-        ) from None  # fmt: skip
+        problem = "{path} is not in {code}: {fault}"
+        raise InputError(problem, "Give its {encoding}", path=path, code=encoding, fault=fault) from None
     except LookupError:
-        raise ParameterError("encoding", encoding, "must be one like 'utf-8', 'utf-16' or 'cp1252'") from None
+        cure = "give one like 'utf-8', 'utf-16' or 'cp1252'"
+        raise ParameterError("encoding", encoding, "{value!r} is not known", cure) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
-        raise ValueError(f"{path} is truncated or damaged: {fault}. Compress it anew, or copy it again.") from None
+        cure = "Compress it anew, or copy it again"
+        raise InputError("{path} is truncated or damaged: {fault}", cure, path=path, fault=fault) from None
     except csv.Error as fault:
-        raise ValueError(f"{path} cannot be read as a table: {fault}. Is it really text?") from None
+        problem = "{path} cannot be read as a table: {fault}"
+        raise InputError(problem, "Is it really text?", path=path, fault=fault) from None
 
 
 def _opened(path: Path, encoding: str | None) -> IO[str]:

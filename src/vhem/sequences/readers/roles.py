@@ -61,7 +61,9 @@ def given_or_guessed(
     """
     told, known = {*listed(id), *listed(values), *listed(time), *listed(group)}, set(columns)
     for name in told - known:
-        raise ValueError(f"there is no column {name!r}; the columns are {shortened(columns)}.")
+        raise InputError(
+            "there is no column {column!r}; the columns are {columns}", column=name, columns=shortened(columns)
+        )
     free = [name for name in columns if name not in told and not name.startswith("(unnamed")]
     if id is None:
         ids, group = _guessed_id(free, is_numeric, group)
@@ -76,10 +78,8 @@ def given_or_guessed(
         naming = _ID | _SUBJECT | _TRIAL | _GROUP  # their numbers are names, not measurements
         chosen = [n for n in free if n not in (*ids, group) and _plain(n) not in naming and is_numeric(n)]
     if not chosen:
-        raise InputError(
-            "no column of numbers is left for the values; the columns are {columns}", "Give {values}",
-            columns=shortened(columns),
-        )  # fmt: skip
+        problem = "no column of numbers is left for the values; the columns are {columns}"
+        raise InputError(problem, "Give {values}", columns=shortened(columns))
     return Roles(ids, time, chosen, group)
 
 
@@ -100,8 +100,7 @@ def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str |
         return texts, group
     raise InputError(
         "which column names the sequences? The columns are {columns}",
-        "Give {id}, one or several of them (subject and trial, say)",
-        "{id:[]} if all rows are one sequence",
+        "Give {id}, one or several of them (subject and trial, say), or {id:[]} if all rows are one sequence",
         columns=shortened(free),
     )
 

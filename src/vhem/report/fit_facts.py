@@ -34,7 +34,7 @@ class History(NamedTuple):
     converged: bool
 
 
-class Run(NamedTuple):
+class FitFacts(NamedTuple):
     """What a report says about the run."""
 
     method: str
@@ -45,10 +45,10 @@ class Run(NamedTuple):
     recipe: str  #: Python that does the same again; may be empty
 
 
-def run_of(fit: Any, data: str) -> Run:
+def facts_of(fit: Any, data: str) -> FitFacts:
     """Return what a fitted estimator says about its run; `data` is the name of what it was fitted to."""
     fits = fit.fits_ if isinstance(fit, HierarchicalVHEM) else [fit]
-    return Run(
+    return FitFacts(
         type(fit).__name__, _settings(fit), _figures(fits), histories(fits[0]), _warnings(fits), _recipe(fit, data)
     )
 
