@@ -23,12 +23,13 @@ import vhem
 from vhem.cli import app
 from vhem.cli.in_words import of_hmm
 from vhem.cli.number import advice
+from vhem.cli.run_clustering import read_classes
 from vhem.cli.run_folder import RunFolder
 from vhem.datasets import simulated_study
 from vhem.estimators.selection import ClusterNumbers
 from vhem.executors.dask import ClusterLostError
 from vhem.files import describe
-from vhem.files.labels import write_columns
+from vhem.files.labels import as_written, write_columns
 
 VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
 
@@ -357,6 +358,17 @@ def test_users_words_are_not_rewritten(tmp_path):
     assert message == "vhem: there is no file n_states/nosuch.csv: there is no folder n_states. Check the name.\n"
 
 
+def test_cells_that_a_spreadsheet_would_run_are_harmless(tmp_path):
+    names = ["=cmd|'/c calc'!A1", "@sum", "-a", "-3", "'=x", "ann"]
+    vhem.write_labels(tmp_path / "labels.csv", names, np.zeros(6, dtype=int))
+    with open(tmp_path / "labels.csv", newline="") as file:
+        written = [row[0] for row in csv.reader(file)][1:]
+    assert written == ["'=cmd|'/c calc'!A1", "'@sum", "'-a", "-3", "''=x", "ann"]
+    assert list(map(as_written, written)) == names
+    (tmp_path / "classes.csv").write_text("id;class\n" + "".join(f"{name};c\n" for name in written))
+    assert read_classes(tmp_path / "classes.csv", names) == ["c"] * 6
+
+
 @pytest.mark.parametrize("words", [["-h"], ["cluster", "-h"], ["experiment", "motion", "-h"]])
 def test_help_shows_flags_without_a_value(words):
     shown = run(*words).stdout
@@ -615,7 +627,10 @@ def test_what_three_criteria_advise(stability, said):
 
 def test_a_person_among_the_ids_is_no_group_unless_it_is_said(study, tmp_path):
     words = ("cluster", study[0], "--id", "viewer,trial", "-k", 2, "--restarts", 1, "--starts", 1)
-    said = "every sequence has an HMM of its own; for one HMM per viewer, give --group viewer."
+    said = (
+        "every sequence has an HMM of its own; for one HMM per viewer, give --group viewer, or --per sequence if this "
+        "is intended."
+    )
     assert f"note: {said}\n" in run(*words, "-o", tmp_path / "alone").stderr
     assert said in RunFolder(tmp_path / "alone").summary["notes"]
     assert said not in run(*words, "--group", "viewer", "-o", tmp_path / "grouped").stderr
