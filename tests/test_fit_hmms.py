@@ -79,7 +79,7 @@ def test_iterating_inside_the_engine_changes_nothing(topology, plain, monkeypatc
 
 
 @QUIET
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 2), st.sampled_from(["diag", "full"]), st.booleans(),
     st.sampled_from(["ergodic", "left-right", "left-right-skip"]), st.sampled_from(["kmeans", "random", "segments"]),
@@ -97,7 +97,7 @@ def test_the_objective_never_falls(seed, n_states, n_mix, covariance_type, missi
 
 
 @QUIET
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(arrays(float, st.tuples(st.integers(1, 12), st.just(2)), elements=st.floats(-1e6, 1e6) | st.just(np.nan)))
 def test_any_values_give_a_usable_model(y):
     assert_usable(fit_hmms([y], 3, random_state=0, max_iter=10))

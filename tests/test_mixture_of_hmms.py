@@ -53,7 +53,7 @@ def test_every_start_ends_above_where_it_began(init):
 
 
 @QUIET
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.sampled_from(["diag", "full"]), st.booleans(), st.booleans())
 def test_the_objective_never_falls(seed, K, covariance_type, missing, priors):
     rng = np.random.default_rng(seed)

@@ -294,7 +294,7 @@ def test_ids_cannot_be_changed():
         H3M([h3m[0], h3m[1]], ids=["a", ["b"]])
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.sampled_from(["fortran", "strided", "float32", "list"]), st.integers(0, 2**31))
 def test_memory_layout_does_not_matter(layout, seed):
     rng = np.random.default_rng(seed)
@@ -361,7 +361,7 @@ def test_stationary_is_the_limit_of_averages(name):
     assert hmm.stationary().sum() == pytest.approx(1.0, abs=1e-14)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 6), st.booleans())
 def test_stationary_of_random_chains(seed, S, zeros):
     hmm = random_hmm(np.random.default_rng(seed), S, 1, 1, zeros=zeros)

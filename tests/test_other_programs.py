@@ -40,7 +40,7 @@ def test_hmmlearn_agrees_on_the_likelihood_both_ways(kind, covariance_type):
     assert type(hmm.to_hmmlearn()).__name__ == kind
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.sampled_from(["diag", "full"]), st.integers(0, 999))
 def test_through_hmmlearn_and_back_to_the_last_bit(S, M, d, covariance_type, seed):
     pytest.importorskip("hmmlearn")
@@ -135,7 +135,7 @@ def test_mat_files_that_are_refused(tmp_path):
         from_emhmm(tmp_path / "none.mat")
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.fixed_dictionaries(
         {

@@ -144,7 +144,7 @@ def plan_of(n_states=None, **arguments):
     return plan if n_states is None else plan._replace(learning=plan.learning.with_states(n_states))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10**6), st.integers(5, 40), st.integers(1, 4))
 def test_a_merge_keeps_sequences_and_frames(seed, K, n_models):
     rng = np.random.default_rng(seed)
@@ -205,7 +205,7 @@ def test_the_tree_keeps_few_hmms_and_groups_parts_by_number(data):
     assert everything(skipped) is None
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=8), st.integers(1, 40), st.randoms(use_true_random=False))
 def test_the_sample_does_not_depend_on_order_or_thresholds(sizes, size, random):
     """However late the threshold of the stream reaches a part, the sample is that of the smallest keys."""
@@ -296,7 +296,7 @@ def test_clones_and_pickles(data):
 # Parquet: no sequence is cut in two
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=30),
     st.integers(1, 25),

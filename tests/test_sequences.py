@@ -48,7 +48,7 @@ def test_a_sequences_is_shared_not_copied():
     assert named.ids == ["x", "y", "z"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=6),
     st.integers(1, 4),
@@ -73,7 +73,7 @@ def test_memory_layout_does_not_matter(lengths, d, layout, seed):
     assert made.X.dtype == np.float64
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=8), st.data())
 def test_indexing_equals_indexing_a_list(lengths, data):
     plain = [np.full((T, 2), i, dtype=float) for i, T in enumerate(lengths)]

@@ -100,7 +100,7 @@ def test_centres_average_their_members():
     zeros=st.booleans(),
     init=st.sampled_from(["auto", "base", "kmeans++", "emissions"]),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*clusters:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:.*states? of the centres:RuntimeWarning")
 def test_any_input_gives_finite_models_and_a_bound_that_never_falls(

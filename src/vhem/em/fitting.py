@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from vhem._support.arrays import BoolArray
-from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.checks import check_choice
 from vhem.em.baum_welch import BaumWelch, Fits, learn
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits
+from vhem.em.parameters import check_values
 from vhem.em.progress import FitReporter
 from vhem.em.sequence_starts import STARTS, start_names
 from vhem.em.settings import Priors, Shape
-from vhem.em.topology import TOPOLOGIES, allowed
+from vhem.em.topology import allowed
 from vhem.kernels.models import Models
 from vhem.models import H3M, HMM
 
@@ -38,18 +39,13 @@ class FitPlan:
         transmat_prior: float, covars_prior: float, max_iter: int, tol: float, **rest: Any,
     ) -> FitPlan:  # fmt: skip
         """Return a plan of parameters as users give them; the number of states is still to come."""
-        check_integer("n_mix", n_mix, 1)
-        check_choice("covariance_type", covariance_type, ("diag", "full"))
-        check_choice("topology", topology, list(TOPOLOGIES))
+        check_values(
+            n_mix=n_mix, covariance_type=covariance_type, topology=topology, n_init=rest.get("n_init", 1),
+            max_iter=max_iter, tol=tol, reg_covar=reg_covar, startprob_prior=startprob_prior,
+            transmat_prior=transmat_prior, covars_prior=covars_prior,
+        )  # fmt: skip
         if not isinstance(rest.get("init", "auto"), (H3M, HMM)):
             check_choice("init", rest.get("init", "auto"), ("auto", *STARTS))
-        check_integer("n_init", rest.get("n_init", 1), 1)
-        check_integer("max_iter", max_iter, 0)
-        check_real("tol", tol, 0.0)
-        amounts = {"reg_covar": reg_covar, "startprob_prior": startprob_prior, "transmat_prior": transmat_prior,
-                   "covars_prior": covars_prior}  # fmt: skip
-        for name, value in amounts.items():
-            check_real(name, value, 0.0)
         priors = Priors(startprob=startprob_prior, transmat=transmat_prior, covars=covars_prior, reg_covar=reg_covar)
         shape = Shape(n_states=1, n_mix=n_mix, covariance_type=covariance_type, topology=topology)
         return FitPlan(shape=shape, priors=priors, limits=Limits(max_iter=max_iter, tol=tol), **rest)

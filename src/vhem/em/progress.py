@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.errors import ParameterError
 from vhem._support.saving import register_record
 
 
@@ -77,7 +78,7 @@ class FitReporter:
 def check_callback(callback: Any) -> None:
     """Refuse what cannot be called."""
     if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be a function of one argument, or None, got {callback!r}.")
+        raise ParameterError("callback", callback, "must be a function of one argument, or None")
 
 
 register_record(Restart, "MixtureOfHMMs.Restart")  # as older files have it

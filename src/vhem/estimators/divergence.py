@@ -6,6 +6,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_in_range, check_integer
+from vhem.em.parameters import documented
 from vhem.emissions import Gaussian
 from vhem.kernels import reduction as kernels
 from vhem.kernels.engine import n_threads
@@ -14,6 +15,7 @@ from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 
 
+@documented
 def expected_log_likelihood(
     base: H3M | HMM, reduced: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None
 ) -> FloatArray:
@@ -30,8 +32,7 @@ def expected_log_likelihood(
         The models that judge them.
     tau : int
         Length of the imagined sequences.
-    n_jobs : int, optional
-        Threads; None uses every core. The result does not depend on it.
+    <n_jobs>
 
     Returns
     -------
@@ -56,6 +57,7 @@ def expected_log_likelihood(
     return J
 
 
+@documented
 def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None) -> FloatArray:
     """How badly model j of `b` stands in for model i of `a`: J_ii - J_ij.
 
@@ -67,8 +69,7 @@ def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None 
         The models to compare.
     tau : int
         Length of the imagined sequences.
-    n_jobs : int, optional
-        Threads; None uses every core.
+    <n_jobs>
 
     Returns
     -------

@@ -11,12 +11,13 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_as_many, check_choice, check_enough, check_integer, check_real
+from vhem._support.checks import check_as_many, check_choice, check_enough
 from vhem._support.errors import Count, InputError
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn
 from vhem.em.loop import Limits, Run
+from vhem.em.parameters import check_parameters, documented
 from vhem.kernels import lds as kernels
 from vhem.kernels.blas import single_threaded
 from vhem.kernels.lds import Systems, spectral_radius
@@ -28,6 +29,7 @@ _LLOYD = 3  # rounds of reassignment when the members of a component are split i
 _GROWTH_ITERATIONS = 15  # of EM between two splittings
 
 
+@documented
 class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Learn a mixture of linear dynamical systems from sequences by EM.
 
@@ -45,17 +47,13 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         gives a system, its states being the principal components. A mixture is taken as it is, and its order is kept.
     n_init : int
         Restarts; the one with the highest likelihood is kept.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        A run ends when the log-likelihood rises by less than this many nats per frame.
+    <limits>
     noise_floor : float
         Smallest variance of the noise, as a share of the mean variance of the observations.
     stable : bool
         Whether every A is kept stable (spectral radius below one). Off: it is whatever the data ask for, and
         ``model_[k].spectral_radius`` reports it.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the starts.
+    <random_state>
 
     Attributes
     ----------
@@ -161,13 +159,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         return self.model_.sample(n_sequences, length, random_state)
 
     def _check_parameters(self) -> None:
-        check_integer("n_components", self.n_components, 1)
-        check_integer("n_states", self.n_states, 1)
-        check_choice("noise", self.noise, ("diag", "isotropic"))
-        check_integer("n_init", self.n_init, 1)
-        check_integer("max_iter", self.max_iter, 0)
-        check_real("tol", self.tol, 0.0)
-        check_real("noise_floor", self.noise_floor, 0.0, open_interval=True)
+        check_parameters(self)
         if isinstance(self.init, MixtureOfLDS):
             check_start(self.init, "n_components", self.n_components, self.stable)
         else:

@@ -19,6 +19,7 @@ from vhem._support.saving import register_record
 from vhem.em.baum_welch import Fits
 from vhem.em.fitting import FitPlan, fit_batch
 from vhem.em.grouped import Batch, Scale
+from vhem.em.parameters import documented
 from vhem.em.progress import FitProgress, FitReporter, check_callback
 from vhem.kernels.counting import Pairs, log_likelihoods
 from vhem.kernels.engine import n_threads
@@ -47,7 +48,8 @@ def fit_hmms(sequences: SequencesLike, *args: Any, return_report: Literal[False]
 def fit_hmms(
     sequences: SequencesLike, *args: Any, return_report: Literal[True], **kwargs: Any
 ) -> tuple[H3M, FitReport]: ...
-def fit_hmms(  # type: ignore[misc]  # the overloads only tell what return_report does
+@documented  # type: ignore[misc]  # the overloads only tell what return_report does
+def fit_hmms(
     sequences: SequencesLike,
     n_states: int | Iterable[int] = 3,
     n_mix: int = 1,
@@ -90,24 +92,16 @@ def fit_hmms(  # type: ignore[misc]  # the overloads only tell what return_repor
         One label per sequence (a person, a song): those with equal labels share an HMM. Groups stored in a `Sequences`
         are not taken by themselves, because they often are classes to be found, not persons; write
         ``groups=sequences.groups``.
-    topology : {"ergodic", "left-right", "left-right-skip"}
-        Which transitions are possible: all; to stay or move on to the next state; or also to skip one. Left-right HMMs
-        start in their first state.
+    <topology>
     n_init : int
         Restarts; of each HMM the best is kept. One is enough for VHEM, which averages over many HMMs.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        An HMM has settled when an iteration gains less than this many nats per frame: independent of the units of the
-        data and of lengths. The default stops where a 100-frame sequence would gain a hundredth of a nat.
+    <limits>
     reg_covar : float
         Floor under the variances, as a share of the variance of the group's values in that dimension: 1e-3 allows
         deviations down to 3 % of the data's. It is a constraint under which the likelihood is maximised exactly, so
         it never falls. (For full covariances, Σ - floor stays positive semi-definite.)
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the starts. One seed gives one answer, whatever `n_jobs`.
-    n_jobs : int, optional
-        Threads. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
     init : {"auto", "kmeans", "segments", "random"}, H3M or HMM
         Where to start: k-means on the frames of each group; stretches of equal length, one a state (restarts cut at
         random); random frames as means. "auto" is "kmeans" for ergodic HMMs and "segments" for others. An H3M has one

@@ -14,6 +14,7 @@ from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import run
 from vhem.em.mixture_starts import sequence_statistics
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
+from vhem.em.parameters import documented
 from vhem.em.topology import allowed
 from vhem.kernels.engine import n_threads
 from vhem.kernels.kmeans import kmeans
@@ -25,6 +26,7 @@ _PRIOR = 0.1  # pseudo-counts, as in `fit_hmms`
 _NO_WEIGHT = 1e-12  # of an HMM that no sequence belongs to
 
 
+@documented
 def fit_mixtures(
     sequences: SequencesLike,
     groups: Iterable[Any],
@@ -56,10 +58,8 @@ def fit_mixtures(
         As in `fit_hmms`.
     max_iter, tol : int, float
         EM stops after so many iterations, or when it gains less than so many nats per frame.
-    random_state : None, int, Generator or RandomState
-        Seed.
-    n_jobs : int, optional
-        Threads. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
 
     Returns
     -------

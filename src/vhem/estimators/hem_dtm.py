@@ -10,11 +10,12 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_in_range, check_integer, check_real
+from vhem._support.checks import check_choice, check_enough, check_in_range
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn
 from vhem.em.loop import Limits, Run
+from vhem.em.parameters import check_parameters, documented
 from vhem.em.reduce import weighted_choice
 from vhem.estimators.dtm import check_same_dimensions, check_start
 from vhem.kernels import lds_pairs as kernels
@@ -22,6 +23,7 @@ from vhem.kernels.lds import Systems
 from vhem.models.lds import LinearDynamicalSystem, MixtureOfLDS
 
 
+@documented
 class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Reduce a mixture of linear dynamical systems to fewer (hierarchical EM).
 
@@ -42,14 +44,10 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         another number of states, and their order is kept).
     n_init : int
         Restarts; the one with the highest bound is kept.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        A run ends when the bound rises by less than this many nats per imagined frame.
+    <limits>
     stable : bool
         Whether every A is kept stable.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the starts.
+    <random_state>
 
     Attributes
     ----------
@@ -173,13 +171,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         return np.where(counts > 0, counts, float(self.n_virtual))
 
     def _check_parameters(self) -> None:
-        check_integer("n_clusters", self.n_clusters, 1)
-        check_integer("tau", self.tau, 1)
-        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
-        check_choice("noise", self.noise, ("diag", "isotropic"))
-        check_integer("n_init", self.n_init, 1)
-        check_integer("max_iter", self.max_iter, 0)
-        check_real("tol", self.tol, 0.0)
+        check_parameters(self)
         if isinstance(self.init, MixtureOfLDS):
             check_start(self.init, "n_clusters", self.n_clusters, self.stable)
         else:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
-from vhem._support.checks import check_as_many, check_choice, check_enough, check_integer, check_real
+from vhem._support.checks import check_as_many, check_choice, check_enough
 from vhem._support.errors import NotConvergedWarning, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED
 from vhem._support.randomness import RandomState, generator
@@ -24,7 +24,8 @@ from vhem.em.loop import Clock, Run, Watch, run
 from vhem.em.mixture_starts import PARTITIONS, fit_parts
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
 from vhem.em.ordering import canonical_order
-from vhem.em.progress import Progress, Restart, check_callback
+from vhem.em.parameters import check_parameters, documented
+from vhem.em.progress import Progress, Restart
 from vhem.em.topology import allowed
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
@@ -32,6 +33,7 @@ from vhem.models import H3M
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 
+@documented
 class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from sequences, and cluster them by it: EM-H3M.
 
@@ -43,12 +45,8 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
     ----------
     n_components : int
         Number of HMMs.
-    n_states, n_mix : int
-        States of each HMM, Gaussians a state.
-    covariance_type : {"diag", "full"}
-        Form of the covariances.
-    topology : {"ergodic", "left-right", "left-right-skip"}
-        Which transitions are possible; see `fit_hmms`.
+    <sizes>
+    <topology>
     init : {"auto", "smyth", "kmeans", "random"} or H3M
         Where to start. "smyth": one HMM per sequence, hierarchical clustering of their pairwise log-likelihoods, one
         HMM per cluster. "kmeans": clusters of the sequences' means, deviations and average steps. "random": random
@@ -56,23 +54,15 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         is polished as it is; its order is kept, and its sizes, covariances and zeros take the place of the parameters.
     n_init : int
         Restarts. The default of 2 lets "auto" try Smyth's start and k-means; one of them is nearly always good.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        A run ends when the log-likelihood gains less than this many nats per frame.
-    reg_covar, startprob_prior, transmat_prior, covars_prior : float
-        Variance floor as a share of the data's variance, and priors as counts of imagined observations, as in
-        `fit_hmms`. Priors are off by default: clusters have many sequences.
+    <limits>
+    <priors>
     time_limit : float, optional
         Seconds after which no further iteration or restart is begun. The E-step of the first start is always made.
-    callback : callable, optional
-        Called after every E-step with a `Progress`, as in `VHEM`.
+    <callback>
     verbose : bool
         Print a line per restart.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the starts. One seed gives one answer, whatever `n_jobs` (unless `time_limit` cuts it short).
-    n_jobs : int, optional
-        Threads. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -234,11 +224,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         return self.model_
 
     def _plan(self, clock: Clock) -> FitPlan:
-        check_integer("n_components", self.n_components, 1)
-        check_integer("n_states", self.n_states, 1)
-        check_callback(self.callback)
-        if self.time_limit is not None:
-            check_real("time_limit", self.time_limit, 0.0)
+        check_parameters(self)
         if not isinstance(self.init, H3M):
             check_choice("init", self.init, ("auto", *PARTITIONS))
         elif len(self.init) != self.n_components:

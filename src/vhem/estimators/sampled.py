@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_as_many, check_choice, check_enough, check_integer, check_real
+from vhem._support.checks import check_as_many, check_choice, check_enough
 from vhem._support.errors import NotConvergedWarning
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
@@ -19,6 +19,7 @@ from vhem.em.grouped import Batch
 from vhem.em.loop import Limits, Run, run
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
 from vhem.em.ordering import canonical_order
+from vhem.em.parameters import check_parameters, documented
 from vhem.emissions.gaussian import GaussianPrior
 from vhem.estimators.divergence import check_dimensions, match_covariances
 from vhem.kernels.engine import n_threads
@@ -42,6 +43,7 @@ def draw(h3m: H3M, n: int, tau: int, rng: np.random.Generator) -> tuple[Batch, I
     return batch, Items(labels, inside, np.ones(len(h3m)), np.zeros(len(h3m), dtype=np.int64))
 
 
+@documented
 class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster HMMs by drawing sequences from them.
 
@@ -62,14 +64,9 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         Sequences drawn from each input; those of an input of weight ω_i count K ω_i times.
     init, n_init
         Starts, as in :class:`vhem.VHEM`.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        A run ends when the objective rises by less than this many nats per frame drawn.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of sequences and starts.
-    n_jobs : int, optional
-        Threads; None or -1 uses every core. The result does not depend on it.
+    <limits>
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -176,17 +173,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         return Mixtures(self.centers_.parameters, self.centers_.weights[None])
 
     def _check_parameters(self) -> None:
-        check_integer("n_clusters", self.n_clusters, 1)
-        for name in ("n_states", "n_mix"):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), 1)
-        if self.covariance_type is not None:
-            check_choice("covariance_type", self.covariance_type, ("diag", "full"))
-        check_integer("tau", self.tau, 1)
-        check_integer("n_samples", self.n_samples, 1)
-        check_integer("n_init", self.n_init, 1)
-        check_integer("max_iter", self.max_iter, 0)
-        check_real("tol", self.tol, 0.0)
+        check_parameters(self)
         if not isinstance(self.init, H3M):
             check_choice("init", self.init, ("auto", *STARTS))
         else:

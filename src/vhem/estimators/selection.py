@@ -13,6 +13,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer, check_integers, check_real
 from vhem._support.errors import ParameterError
 from vhem._support.randomness import RandomState, generator
+from vhem.em.parameters import documented
 from vhem.estimators.vhem import VHEM
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
@@ -51,6 +52,7 @@ class ClusterNumbers(NamedTuple):
         return "\n".join([*lines, "best: " + ", ".join(f"{name} {k}" for name, k in self.best.items())])
 
 
+@documented
 def choose_n_clusters(
     X: H3M | list[HMM],
     candidates: Iterable[int] = range(1, 9),
@@ -78,8 +80,7 @@ def choose_n_clusters(
     samples_per_input : float
         Sequences of length τ that the BIC takes each HMM to stand for: about as many as it was learned from.
         `n_virtual`, which hardens the assignments, would be taken for far more evidence than there is.
-    random_state : None, int, Generator or RandomState
-        Seed.
+    <random_state>
 
     Returns
     -------

@@ -13,14 +13,15 @@ from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
-from vhem._support.checks import check_as_many, check_choice, check_enough, check_flag, check_integer, check_real
+from vhem._support.checks import check_as_many, check_choice, check_enough
 from vhem._support.errors import FitWarning, NotConvergedWarning, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.cluster_starts import STARTS, CenterShape
 from vhem.em.loop import Limits, Run, run
 from vhem.em.ordering import canonical_order
-from vhem.em.progress import Progress, Restart, check_callback
+from vhem.em.parameters import check_parameters, documented
+from vhem.em.progress import Progress, Restart
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.restarts import in_parallel
 from vhem.em.sharding import Shards
@@ -36,6 +37,7 @@ _MANY_PAIRS = 50_000  # inputs times clusters
 _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
+@documented
 class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster hidden Markov models by the distributions they represent.
 
@@ -72,11 +74,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     n_init : int, optional
         Restarts; the one with the highest bound is kept. None: 12, or 4 where inputs times clusters exceed 50,000.
         Look at `restarts_`: where the best bounds differ much, more restarts may find better clusters.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        A run ends when the bound rises by less than this many nats per imagined frame: a measure that does not change
-        with the units of the data or the number of inputs.
+    <limits>
     reg_covar : float
         Added to the variances in every iteration. The default is 0: a centre's covariance is at least the average of
         its members', so it cannot collapse. With other values the bound may fall; that is counted and warned of.
@@ -87,15 +85,11 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     shortcuts : bool
         Whether the compiled engine may leave out what provably does not show in the result (pairs of models far
         apart, steps of long recursions that have become stationary). Off: for checking.
-    callback : callable, optional
-        Called after every E-step with a `Progress` (fields restart, init, iteration, lower_bound, converged,
-        n_restarts), never by two threads at once. To stop a fit, raise an exception in it.
+    <callback>
     verbose : bool
         Print a line per iteration.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the starts. One seed gives one answer, whatever `n_jobs`.
-    n_jobs : int, optional
-        Threads, shared between restarts and the work of one restart. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
     executor : {"serial", "threads"}, dask.distributed.Client or Executor, optional
         Where E-steps run. With many thousands of inputs they are cut into shards, which are sent once to where the
         work is done and stay there; only sums travel. The answer does not depend on it.
@@ -212,7 +206,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
             This estimator, fitted.
         """
         del y
-        self._check_parameters()
+        check_parameters(self)
         h3m = check_h3m("X", X)
         start = self._given_start()
         if start is not None:
@@ -260,23 +254,6 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         h3m = check_h3m("X", X)
         logits, used = self._logits(h3m), h3m.weights > 0
         return float(logsumexp(logits[used], axis=1).sum() / self._counts(h3m)[used].sum())
-
-    def _check_parameters(self) -> None:
-        check_integer("n_clusters", self.n_clusters, 1)
-        for name in ("n_states", "n_mix", "n_init"):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), 1)
-        if self.covariance_type is not None:
-            check_choice("covariance_type", self.covariance_type, ("diag", "full"))
-        check_integer("tau", self.tau, 1)
-        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
-        check_integer("max_iter", self.max_iter, 0)
-        check_real("tol", self.tol, 0.0)
-        check_real("reg_covar", self.reg_covar, 0.0)
-        check_choice("weight_form", self.weight_form, ("models", "virtual"))
-        check_flag("shortcuts", self.shortcuts)
-        check_flag("verbose", self.verbose)
-        check_callback(self.callback)
 
     def _given_start(self) -> H3M | None:
         """Return the H3M to start from, if `init` is no name."""

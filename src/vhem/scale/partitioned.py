@@ -14,11 +14,12 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_flag, check_integer, check_real
+from vhem._support.checks import check_choice, check_integer
 from vhem._support.errors import Count, FitWarning
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.fitting import FitPlan
+from vhem.em.parameters import check_parameters, documented
 from vhem.executors.local import Executor, as_executor
 from vhem.kernels.engine import n_threads
 from vhem.models import H3M
@@ -33,6 +34,7 @@ from vhem.sequences import SequencesLike
 _SAVE_EVERY = 10.0  # seconds between checkpoints
 
 
+@documented
 class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from data of any size, part by part.
 
@@ -44,12 +46,8 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
     ----------
     n_components : int
         Number of HMMs.
-    n_states, n_mix : int
-        States of each HMM, Gaussians a state.
-    covariance_type : {"diag", "full"}
-        Form of the covariances.
-    topology : {"ergodic", "left-right", "left-right-skip"}
-        Which transitions are possible; see `fit_hmms`.
+    <sizes>
+    <topology>
     local : {"mixture", "hmms"}
         How a part is summarised: by a mixture of `n_intermediate` HMMs learned by EM, started from VHEM on HMMs of some
         of its sequences; or by VHEM on one HMM for every sequence.
@@ -89,10 +87,8 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         Called after every part with a `PartProgress`.
     verbose : bool
         Print a line now and then.
-    random_state : int, numpy Generator, RandomState or None
-        Seed. One seed gives one answer, whatever `n_jobs` and `executor`.
-    n_jobs : int, optional
-        Threads in this process. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -299,10 +295,8 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
 
     def _plan(self) -> Plan:
         """Check the parameters, and put together what tasks need to know."""
-        for name, least in (("n_components", 1), ("n_states", 1), ("fan_in", 2), ("tau", 1), ("n_init", 1)):
-            check_integer(name, getattr(self, name), least)
-        for name in ("n_sample", "n_passes", "max_iter"):
-            check_integer(name, getattr(self, name), 0)
+        check_parameters(self)
+        check_integer("fan_in", self.fan_in, 2)
         if self.n_passes and not self.n_sample:
             raise ValueError("n_passes needs a sample, which tells the scale of the data: set n_sample above 0.")
         n_intermediate = max(16, 2 * self.n_components) if self.n_intermediate is None else self.n_intermediate
@@ -310,8 +304,6 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         check_choice("local", self.local, ("mixture", "hmms"))
         check_choice("missing", self.missing, ("marginalise", "refuse"))
         check_choice("on_error", self.on_error, ("raise", "skip"))
-        check_flag("verbose", self.verbose)
-        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
         executor = as_executor(self.executor, self.n_jobs)
         threads = executor.inner_jobs or n_threads(self.n_jobs)
         learning = FitPlan.checked(

@@ -12,11 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.checks import check_choice
 from vhem._support.errors import InputError, ParameterError, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.aligned_start import aligned_start
+from vhem.em.parameters import check_parameters, documented
 from vhem.estimators.fit_hmms import fit_hmms
 from vhem.estimators.mixture import MixtureOfHMMs
 from vhem.estimators.vhem import VHEM
@@ -27,6 +28,7 @@ from vhem.supervised.checks import check_observed
 _PRIORS = "must be 'empirical', 'uniform' or one probability per class"
 
 
+@documented
 class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify sequences by a mixture of HMMs per class.
 
@@ -40,10 +42,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         How the mixtures are learned. Only "vhem" can add data to a class without its old sequences (`partial_fit`).
     n_components : int
         HMMs per class. A class with fewer training sequences has one HMM for each; that is warned of.
-    n_states, n_mix : int
-        States of each HMM, Gaussians a state.
-    covariance_type : {"diag", "full"}
-        Form of the covariances.
+    <sizes>
     topology : {"ergodic", "left-right", "left-right-skip"}
         Which transitions are possible; see `fit_hmms`. Left-right HMMs are for sequences that run the same course every
         time, such as letters or gestures. Their reduction starts once, from averages state by state, which is quicker
@@ -69,10 +68,8 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         with many states for their sequence's length are often better with less than the default.
     time_limit : float, optional
         Seconds per class after which EM begins no further iteration (method "em" only).
-    random_state : int, numpy Generator, RandomState or None
-        Seed. One seed gives one answer, whatever `n_jobs` (unless `time_limit` cuts it short).
-    n_jobs : int, optional
-        Threads. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -236,10 +233,8 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _check_parameters(self) -> None:
         check_choice("method", self.method, ("vhem", "em"))
-        for name in ("n_components", "n_states", "tau", "n_init"):
-            check_integer(name, getattr(self, name), 1)
+        check_parameters(self)
         check_choice("likelihood", self.likelihood, ("sequence", "frame"))
-        check_real("tol", self.tol, 0.0)
         if isinstance(self.priors, str) and self.priors not in ("empirical", "uniform"):
             raise ParameterError("priors", self.priors, _PRIORS)
 

@@ -12,10 +12,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.checks import check_choice, check_integer
 from vhem._support.indexing import positions
 from vhem._support.randomness import generator
 from vhem._support.saving import Kind, Saveable, State, attributes, check_types, register, register_estimator
+from vhem.em.parameters import check_parameters, documented
 from vhem.metrics import best_tags, retrieval_scores
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
@@ -69,6 +70,7 @@ class Annotation(NamedTuple):
     probability: float
 
 
+@documented
 class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
     """Annotate songs with tags, and find songs for a tag, by one model per tag.
 
@@ -101,10 +103,8 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         Restarts of the reduction (of EM, for "em"), and when it stops.
     reg_covar : float
         Variance floor, see `fit_hmms`.
-    random_state : int, numpy Generator, RandomState or None
-        Seed. One seed gives one answer, whatever `n_jobs`.
-    n_jobs : int, optional
-        Threads. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -274,15 +274,10 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
     def _settings(self) -> TaggingSettings:
         check_choice("method", self.method, list(FAMILIES))
         sizes = ("n_components", "song_components", "n_states", "n_mix", "fragment_length", "n_init")
-        for name in sizes:
-            check_integer(name, getattr(self, name), 1)
+        check_parameters(self)
         song_states, song_mix = self._song_size()
-        check_choice("covariance_type", self.covariance_type, ("diag", "full"))
-        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
-        check_integer("max_iter", self.max_iter, 0)
-        check_real("tol", self.tol, 0.0)
         hop = max(1, self.fragment_length // 2) if self.hop is None else check_integer("hop", self.hop, 1)
-        tau = self.fragment_length if self.tau is None else check_integer("tau", self.tau, 1)
+        tau = self.fragment_length if self.tau is None else self.tau
         own = ("covariance_type", "n_virtual", "max_iter", "tol", "reg_covar", "n_jobs")
         given = {name: getattr(self, name) for name in (*sizes, *own)}
         return TaggingSettings(**given, song_states=song_states, song_mix=song_mix, hop=hop, tau=tau)

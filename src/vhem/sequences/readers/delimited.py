@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from vhem._support.errors import InputError, ParameterError
 from vhem.sequences.readers.budget import Budget
-from vhem.sequences.readers.rows import Block, Columns, row_blocks
+from vhem.sequences.readers.rows import Block, Columns, is_blank, row_blocks
 
 _CHARACTERS = 1 << 20  # at a time, where text has no quotes
 _DELIMITERS = "\t;,|"
@@ -23,14 +23,12 @@ def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
     """Yield the rows of a csv or tsv; what separates cells is seen in the header."""
     try:
         with _opened(path, encoding) as file:
-            first = file.readline()
-            while first and not first.strip():
-                yield Block(1, None, [[]])
-                first = file.readline()
-            delimiter = max(_DELIMITERS, key=_outside_quotes(first).count)
-            header = next(_csv_rows(itertools.chain([first], file), delimiter), [])
-            yield Block(1, None, [header])
-            yield from _text_blocks(file, delimiter, len(header), Budget(path))
+            for first in iter(file.readline, ""):
+                delimiter = max(_DELIMITERS, key=_outside_quotes(first).count)
+                header = next(_csv_rows(itertools.chain([first], file), delimiter), [])
+                yield Block(1, None, [header])
+                if not is_blank(header):
+                    yield from _text_blocks(file, delimiter, len(header), Budget(path))
     except UnicodeDecodeError as fault:
         raise InputError(
             "{path} is not in {code}: byte {byte:#x} has no meaning there",

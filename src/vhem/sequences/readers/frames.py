@@ -54,7 +54,7 @@ def _column_names(frame: Any) -> list[Any]:
     for attribute in ("column_names", "columns"):
         if hasattr(frame, attribute):
             return list(getattr(frame, attribute))
-    if hasattr(frame, "keys"):
+    if callable(getattr(frame, "keys", None)):
         return list(frame.keys())
     raise InputTypeError("{frame} must be a table with named columns, got {kind}", kind=type(frame).__name__)
 

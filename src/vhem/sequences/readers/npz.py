@@ -29,11 +29,13 @@ def read_npz(path: Path) -> Reading:
 def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
         raise InputError("{path} is not an npz file, or is damaged", "Write it again with numpy.savez", path=path)
-    with zipfile.ZipFile(path) as parts:
-        Budget(path).spend(sum(part.file_size for part in parts.infolist()))
     try:
+        with zipfile.ZipFile(path) as parts:
+            Budget(path).spend(sum(part.file_size for part in parts.infolist()))
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
+    except InputError:
+        raise
     except ValueError as fault:
         cure = "Save plain arrays of numbers or text in it"
         raise InputError("{path} cannot be read: {fault}", cure, path=path, fault=fault) from None

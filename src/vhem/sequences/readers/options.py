@@ -41,7 +41,7 @@ def errors_of(path: Path) -> Iterator[None]:
     """Put the file's name before whatever goes wrong with what it holds."""
     try:
         yield
-    except (TypeError, ValueError) as fault:
+    except (OSError, TypeError, ValueError) as fault:
         raise InputError("{path}: {fault}", path=path, fault=fault) from None
 
 

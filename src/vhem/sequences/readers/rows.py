@@ -57,7 +57,7 @@ class Rows:
                 break
         else:
             raise InputError("{path} is empty", path=self.path)
-        while row[-1] in ("", None):
+        while is_blank(row[-1:]):
             row = row[:-1]
         names = [str(cell).strip() or f"(unnamed {k + 1})" for k, cell in enumerate(row)]
         if all(map(_is_number, names)):
@@ -109,7 +109,7 @@ class Rows:
 
 def is_blank(row: list[Any]) -> bool:
     """Whether a row has no cell with anything in it."""
-    return all(cell in ("", None) for cell in row)
+    return all(cell is None or (isinstance(cell, str) and not cell.strip()) for cell in row)
 
 
 def _is_number(text: str) -> bool:

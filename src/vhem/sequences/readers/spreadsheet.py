@@ -18,6 +18,7 @@ _CELL_BYTES = 100  # of memory per cell of a sheet, empty ones too, roughly
 _REFERENCE = re.compile(rb"""\br\s?=\s?["']([A-Z]{0,3})([0-9]{1,7})["']""")
 _LONGEST_REFERENCE = 40  # in bytes
 _CHUNK = 1 << 20
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
 
 
 def spreadsheet_blocks(path: Path, sheet: str | int) -> Iterator[Block]:
@@ -36,7 +37,7 @@ def spreadsheet_blocks(path: Path, sheet: str | int) -> Iterator[Block]:
     except WorksheetNotFound:
         known = ", ".join(map(repr, book.sheet_names))
         raise InputError("{path} has no sheet {name!r}; it has {known}", path=path, name=sheet, known=known) from None
-    except (CalamineError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as fault:
+    except (CalamineError, *_DAMAGED) as fault:
         raise InputError("{path} cannot be read as a spreadsheet: {fault}", path=path, fault=fault) from None
     rows = iter(opened.to_python(skip_empty_area=False))
     for row in rows:
