@@ -289,7 +289,7 @@ def test_convert_and_info(clustered, tmp_path, study):
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "day"], "--per must be auto, sequence or group"),
         (["tree", "good.csv", "--levels", "a,b", "-o", "out"], "--levels must be numbers like 8,4,2"),
         (["mixture", "good.csv", "-k", "2", "--states", "1-3", "-o", "out"], "--states must be one number"),
-        (["fit", "cut.vhem", "-o", "out"], "cut.vhem is cut short"),
+        (["fit", "cut.vhem", "-o", "out"], "cut.vhem is truncated"),
         (["fit", "model.vhem", "-o", "out"], "holds HMMs; sequences are needed"),
         (["info", "good.csv", "--decimal", "x"], "--decimal must be 'auto', '.' or ','"),
         (["score", "lds.vhem", "good.csv"], "holds a LinearDynamicalSystem; an HMM, or a mixture of HMMs, is needed"),
