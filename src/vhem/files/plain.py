@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from vhem.files.atomic import atomic_write
 from vhem.files.description import FileDescription, checked_names
 from vhem.models import H3M, HMM
 
+_LARGEST_UNFOLDED = 200  # times the size of the file
 _ARRAYS = ("startprob", "transmat", "mix_weights", *Gaussian.fields, "n_states")
 _MADE_BY = f"vhem {VERSION}"
 _HMM = ("startprob", "transmat", "mix_weights", "means", "covars")
@@ -88,7 +90,7 @@ def from_npz(path: str | Path) -> H3M:
     arrays = _arrays(path, {*_ARRAYS, "weights", "ids"})
     missing = {"startprob", "transmat", "means", "covars"} - set(arrays)
     if missing:
-        raise ValueError(f"{path} lacks the arrays {', '.join(sorted(missing))}, so it is no H3M.")
+        raise ValueError(f"{path} lacks the arrays {', '.join(sorted(missing))}, so it does not hold an H3M.")
     try:
         return H3M.from_arrays(**arrays)
     except (TypeError, ValueError) as fault:
@@ -103,7 +105,7 @@ def describe_npz(path: str | Path) -> FileDescription:
     try:
         about = json.loads(text)
     except ValueError:
-        raise ValueError(f"{path}: its array 'about' is no JSON: {text[:80]!r}.") from None
+        raise ValueError(f"{path}: its array 'about' is not JSON: {text[:80]!r}.") from None
     members = len(arrays["startprob"]) if arrays.get("startprob", np.array(0)).ndim else None
     return _description(path, {"made_by": str(arrays.get("made_by", "")), "about": about, "names": names}, members)
 
@@ -112,9 +114,17 @@ def _arrays(path: str | Path, wanted: set[str]) -> dict[str, Any]:
     place = existing_file(path)
     try:
         with np.load(place, allow_pickle=False) as file:
+            _check_size(place, file.zip)
             return {name: file[name] for name in file.files if name in wanted}
     except Exception as fault:  # zipfile and zlib have errors of their own
         raise ValueError(f"{path} cannot be read as npz: {fault}") from None
+
+
+def _check_size(path: Path, archive: ZipFile) -> None:
+    """Refuse an archive that says it unfolds to far more than compressed numbers do."""
+    size, most = sum(entry.file_size for entry in archive.infolist()), _LARGEST_UNFOLDED * path.stat().st_size
+    if size > most:
+        raise ValueError(f"it unfolds to {size:,} bytes, more than {_LARGEST_UNFOLDED} times its size")
 
 
 def _description(path: str | Path, found: dict[str, Any], members: int | None) -> FileDescription:
@@ -195,14 +205,14 @@ def from_json(path: str | Path) -> H3M:
         return H3M(hmms, content.get("weights"), ids)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as fault:
         why = f"{fault} is missing" if isinstance(fault, KeyError) else fault
-        raise ValueError(f"{path} is no H3M in JSON: {why}") from None
+        raise ValueError(f"{path} is not an H3M in JSON: {why}") from None
 
 
 def describe_json(path: str | Path) -> FileDescription:
     """Return what a JSON file says about the H3M in it."""
     content = _content(path)
     if not isinstance(content, dict) or not isinstance(content.get("hmms"), list):
-        raise ValueError(f"{path} is no H3M in JSON: 'hmms' is missing.")
+        raise ValueError(f"{path} is not an H3M in JSON: 'hmms' is missing.")
     names = content.get("feature_names")
     found = {"made_by": content.get("made_by", ""), "about": content.get("about", {}), "names": names}
     return _description(path, found, len(content["hmms"]))
@@ -212,4 +222,4 @@ def _content(path: str | Path) -> Any:
     try:
         return json.loads(existing_file(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as fault:
-        raise ValueError(f"{path} is no H3M in JSON: {fault}") from None
+        raise ValueError(f"{path} is not an H3M in JSON: {fault}") from None

@@ -71,8 +71,8 @@ def _figures(fits: list[Any]) -> list[Figure]:
                 Figure(f"Lower bound{at}", f"{one.lower_bound_:,.2f}", "of the log-likelihood; higher is better")
             )
         if hasattr(one, "n_iter_"):
-            settled = "settled" if getattr(one, "converged_", True) else "stopped before it had settled"
-            rows.append(Figure(f"Iterations{at}", str(one.n_iter_), settled))
+            ending = "converged" if getattr(one, "converged_", True) else "stopped before it had converged"
+            rows.append(Figure(f"Iterations{at}", str(one.n_iter_), ending))
     return rows
 
 
@@ -88,7 +88,7 @@ def _warnings(fits: list[Any]) -> list[str]:
     found = []
     for one in fits:
         if not getattr(one, "converged_", True):
-            found.append(f"The fit stopped after {one.n_iter_} iterations before the bound had settled.")
+            found.append(f"The fit stopped after {one.n_iter_} iterations before the bound had converged.")
         if getattr(one, "n_empty_clusters_", 0):
             found.append(f"{one.n_empty_clusters_} clusters are empty: their centres say nothing.")
         if getattr(one, "n_unvisited_states_", 0):

@@ -67,7 +67,7 @@ class Counts(NamedTuple):
     n_sequences: int
     n_frames: int
     n_floored: int  #: Gaussians whose variance ended at its floor
-    n_reseeded: int  #: states that had died and were started again
+    n_reseeded: int  #: states that became empty and were re-initialised
 
 
 def generator_for(plan: Plan, *place: int) -> np.random.Generator:

@@ -47,7 +47,7 @@ def final_mixture(state: State, plan: Plan, n_components: int) -> H3M:
 def _best(made: list[Restart], sample: Sample, virtual_frames: float) -> Summary:
     """Return the restart with the highest bound; of those that come close, the one that makes the sample likeliest.
 
-    VHEM's bound prefers blurred HMMs where states overlap, so it is no judge of small differences; but only the bound
+    VHEM's bound prefers blurred HMMs where states overlap, so it cannot judge small differences; but only the bound
     knows of clusters too rare to be in the sample. Restarts that lost a cluster come last.
     """
     most = max(len(restart.summary.sequences) for restart in made)

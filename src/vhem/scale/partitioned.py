@@ -56,9 +56,9 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
     fan_in : int
         Summaries that are merged into one.
     tau : int
-        Length of the sequences that VHEM imagines: about that of yours; see `VHEM`.
+        Length of VHEM's virtual sequences: about that of yours; see `VHEM`.
     n_virtual : float
-        How sure VHEM is of an HMM: one that stands for f frames counts as n_virtual · f / tau imagined sequences. At 1
+        How sure VHEM is of an HMM: one that stands for f frames counts as n_virtual · f / tau virtual sequences. At 1
         it is as sure as EM on the frames themselves would be.
     n_sample : int
         Sequences of the random sample, kept in memory. It decides which restart of the last merge is best, and EM on it
@@ -79,7 +79,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         What to do about a part that cannot be read or used: stop with its name, or leave it out, count it in `skipped_`
         and warn.
     checkpoint : path, optional
-        A file that keeps what was learned so far, written every few seconds. A fit that finds it goes on after the last
+        A file that keeps what was learned so far, written every few seconds. A fit that finds it resumes after the last
         part in it; the result is the same as without the interruption. It is left when the fit is done.
     executor : {"serial", "threads"}, dask.distributed.Client or Executor, optional
         Where parts are worked on. The answer does not depend on it.
@@ -99,11 +99,11 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
     skipped_ : list of (str, str)
         Name and reason of every part that was skipped.
     n_floored_, n_reseeded_ : int
-        Gaussians of the parts' HMMs with a variance at its floor, and states that had died and were started again.
+        Gaussians of the parts' HMMs with a variance at its floor, and states that became empty and were re-initialised.
     lower_bounds_ : ndarray
         Log-likelihood of all data before each of the `n_passes`.
     state_ : State
-        What `partial_fit` goes on from.
+        What `partial_fit` resumes from.
 
     Notes
     -----
@@ -199,9 +199,9 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         ----------
         X : iterable of parts
             Each part is a `Part` (see `read_parts` and `split_sequences`), or sequences: a list of (T_i, d) arrays, a
-            3-D array or `Sequences`. A generator is read once, as work goes on; `n_passes` needs a list.
+            3-D array or `Sequences`. A generator is read once, as work proceeds; `n_passes` needs a list.
         y : ignored
-            For scikit-learn's sake.
+            Ignored; present for API consistency.
 
         Returns
         -------
@@ -235,7 +235,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         X : sequences or Part
             The part.
         y : ignored
-            For scikit-learn's sake.
+            Ignored; present for API consistency.
 
         Returns
         -------
@@ -370,7 +370,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         self.lower_bounds_ = np.append(self.lower_bounds_, log_likelihood)
 
     def _good(self, results: Iterable[Any]) -> Iterator[Any]:
-        """Yield what is no failure; failures stop everything, or are left out."""
+        """Yield what is not a failure; failures stop everything, or are left out."""
         for result in results:
             if not isinstance(result, Failure):
                 yield result

@@ -1,4 +1,4 @@
-"""What is known after some of the parts: enough to go on with the next one, now or after an interruption."""
+"""What is known after some of the parts: enough to continue with the next one, now or after an interruption."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CURE = "give the same parts in the same order, or delete the checkpoint to begi
 class State(NamedTuple):
     """The tree of summaries, the sample, and exact counts."""
 
-    settings: str  #: of the estimator, as JSON: another one must not go on from here
+    settings: str  #: of the estimator, as JSON: another one must not resume from here
     seed: int
     n_taken: int  #: parts so far, skipped ones included
     digest: str  #: of their names

@@ -48,10 +48,10 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         time, such as letters or gestures. Their reduction starts once, from averages state by state, which is quicker
         and better than restarts from single HMMs.
     tau : int
-        Length of the sequences that VHEM imagines. For ergodic HMMs small values do; for left-right HMMs take about the
+        Length of VHEM's virtual sequences. For ergodic HMMs small values do; for left-right HMMs take about the
         length of the sequences, because shorter ones never see the last states.
     n_virtual : float
-        Imagined sequences per HMM, see `VHEM`.
+        Virtual sequences per HMM, see `VHEM`.
     priors : {"empirical", "uniform"} or array of shape (n_classes,)
         Probabilities of the classes, in the order of `classes_`.
     likelihood : {"sequence", "frame"}
@@ -64,7 +64,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
     reg_covar : float
         Variance floor of the HMMs as a share of the data's variance, see `fit_hmms`.
     covars_prior : float
-        Prior on the variances of each sequence's HMM, in imagined frames, see `fit_hmms` (method "vhem" only). HMMs
+        Prior on the variances of each sequence's HMM, in pseudo-counts, see `fit_hmms` (method "vhem" only). HMMs
         with many states for their sequence's length are often better with less than the default.
     time_limit : float, optional
         Seconds per class after which EM begins no further iteration (method "em" only).
@@ -339,7 +339,7 @@ def _labelled(X: SequencesLike, y: Iterable[Any]) -> tuple[Sequences, npt.NDArra
     labels = np.asarray(y if isinstance(y, np.ndarray) else list(y))
     if isinstance(y, str) or labels.shape != (len(sequences),):
         raise ValueError(f"y has shape {labels.shape} for {len(sequences)} sequences; give one class for each.")
-    if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124  (NaN is no class)
+    if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124  (NaN is not a class)
         raise ValueError("y has missing values; give every sequence a class, or leave it out.")
     check_observed(sequences)
     classes, index = np.unique(labels, return_inverse=True)

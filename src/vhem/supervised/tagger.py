@@ -87,7 +87,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
     n_components, song_components : int
         Components of the model of a tag, and of a song.
     n_states, n_mix : int
-        States of each HMM (dimensions of the state of a linear system), Gaussians a state.
+        States of each HMM (dimensions of the state of a linear system), Gaussians per state.
     song_states, song_mix : int, optional
         The same for the models of songs, with "vhem"; None: as the models of tags.
     covariance_type : {"diag", "full"}
@@ -96,9 +96,9 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         Frames of a fragment, and from the start of one to the start of the next; None: half a fragment. Shorter songs
         are one fragment.
     tau : int, optional
-        Length of the sequences imagined in the reduction; None: that of a fragment.
+        Length of the virtual sequences of the reduction; None: that of a fragment.
     n_virtual : float
-        Imagined sequences per model, see `VHEM`.
+        Virtual sequences per model, see `VHEM`.
     n_init, max_iter, tol
         Restarts of the reduction (of EM, for "em"), and when it stops.
     reg_covar : float
@@ -334,6 +334,9 @@ def _checked_names(tag_names: Iterable[Any] | None, weights: FloatArray) -> list
 
 def _unpack_songs(state: State) -> Songs:
     check_types(get_type_hints(Songs), state)
+    as_they_are = state["made_by"].get("method") == "em"
+    if any(isinstance(model, np.ndarray) != as_they_are for model in state["models"]):
+        raise ValueError("the models are not those of the method")
     return Songs(**state)
 
 
