@@ -83,9 +83,9 @@ class Conditional {
 // Sums over the frames of one HMM's sequences, one sequence at a time.
 class Accumulator {
   public:
-    Accumulator(const Arrays& arrays, long k, const double* anchors)
-        : layout(arrays), k(k), anchors(anchors), model(arrays, k), forward(model), backward(model, forward),
-          emissions(model), weight(kBlock), u(kBlock) {}
+    Accumulator(const Arrays& arrays, long k, const double* anchors, Worker& worker)
+        : layout(arrays), k(k), anchors(anchors), worker(worker), model(arrays, k), forward(model, worker),
+          backward(model, forward), emissions(model, worker), weight(kBlockFrames), u(kBlockFrames) {}
 
     double log_likelihood(const double* X, long T) {
         auto forget = [](long, const double*) {};
@@ -102,8 +102,9 @@ class Accumulator {
         const bool in_logs = !forward.scaled(X, T, result, keep);
         if (in_logs) result = forward.in_logs(X, T, keep);
         backward.begin(in_logs, &alpha[(T - 1) * S]);
-        for (long t0 = (T - 1) / kBlock * kBlock; t0 >= 0; t0 -= kBlock) {
-            const int n = static_cast<int>(std::min<long>(kBlock, T - t0));
+        for (long t0 = (T - 1) / kBlockFrames * kBlockFrames; t0 >= 0; t0 -= kBlockFrames) {
+            const int n = static_cast<int>(std::min<long>(kBlockFrames, T - t0));
+            worker.checkpoint();
             for (long t = std::min(t0 + n, T - 1) - 1; t >= t0; --t) backward.step(&alpha[t * S], &alpha[(t + 1) * S]);
             add_block(X + t0 * model.d, n, &alpha[t0 * S], w, out);
         }
@@ -116,6 +117,7 @@ class Accumulator {
     const Layout layout;
     const long k;
     const double* anchors;
+    Worker& worker;
     const Model model;
     Forward forward;
     Backward backward;
@@ -129,7 +131,7 @@ class Accumulator {
             for (int t = 0; t < n; ++t) weight[t] = w * gamma[t * model.S + s];
             for (int t = n; t < round_up(n); ++t) weight[t] = 0.0;
             const double* share = emissions.shares(X, n, s);
-            for (int m = model.first[s]; m < model.first[s + 1]; ++m, share += kBlock) {
+            for (int m = model.first[s]; m < model.first[s + 1]; ++m, share += kBlockFrames) {
                 for (int t = 0; t < n; t += kLanes) store(&u[t], load(&weight[t]) * load(share + t));
                 model.full ? add_full(model.gaussians[m], X, n, out) : add_diagonal(model.gaussians[m], n, out);
             }
@@ -148,7 +150,7 @@ class Accumulator {
         for (int j = 0; j < layout.d; ++j) {
             vec first = {}, second = {}, filled = splat(g.mean[j] - anchor[j]), variance = splat(g.covar[j]);
             for (int t = 0; t < n; t += kLanes) {
-                vec x = load(&emissions.columns[j * kBlock + t]), share = load(&u[t]);
+                vec x = load(&emissions.columns[j * kBlockFrames + t]), share = load(&u[t]);
                 vec difference = x == x ? x - anchor[j] : filled;
                 first = fma(share, difference, first);
                 second = fma(share, fma(difference, difference, x == x ? vec{} : variance), second);
@@ -171,9 +173,9 @@ class Accumulator {
             for (int j = 0; j <= i; ++j) {
                 vec one = {}, two = {};
                 for (int t = 0; t < n; t += kLanes) {
-                    vec share = load(&u[t]) * (load(&emissions.columns[i * kBlock + t]) - anchor[i]);
+                    vec share = load(&u[t]) * (load(&emissions.columns[i * kBlockFrames + t]) - anchor[i]);
                     one += share;
-                    two = fma(share, load(&emissions.columns[j * kBlock + t]) - anchor[j], two);
+                    two = fma(share, load(&emissions.columns[j * kBlockFrames + t]) - anchor[j], two);
                 }
                 if (i == j) first[i] += sum(one);
                 second[i * d + j] += sum(two);
@@ -186,6 +188,7 @@ class Accumulator {
         const int d = layout.d;
         Conditional conditional(g, d);
         for (int t : emissions.incomplete) {
+            worker.checkpoint();
             conditional.fill(X + t * d);
             const double *mean = conditional.mean(), *covar = conditional.covariance();
             occupancy += u[t];
@@ -195,7 +198,7 @@ class Accumulator {
                     second[i * d + j] += u[t] * ((mean[i] - anchor[i]) * (mean[j] - anchor[j]) + covar[i * d + j]);
             }
             u[t] = 0.0;
-            for (int i = 0; i < d; ++i) emissions.columns[i * kBlock + t] = anchor[i];
+            for (int i = 0; i < d; ++i) emissions.columns[i * kBlockFrames + t] = anchor[i];
         }
     }
 };

@@ -5,32 +5,20 @@
 #include <utility>
 
 #include "baum_welch.hpp"
-#include "threads.hpp"
 
 namespace {
 
-constexpr double kRounding = 1e-9;  // a fall of the objective, relative to its size, that arithmetic can explain
-constexpr double kFarShift = 1e6;   // squared deviations: moments about an anchor this far off have lost six digits
-constexpr double kSmallProduct = 1e-20;  // times the smallest sum of a frame, still a normal double
-
-// A sequence, the HMM it is seen under, and how much it counts.
-struct Pairs {
-    const int64_t *sequence, *model;
-    const double* weight;
-    long n;
-};
-
-// Of full covariances, made once a call: the rows of the triangle L⁻¹ that whitens, and -½ log|2πΣ| behind them.
+// Of full covariances, made once per call: the rows of the triangle L⁻¹ that whitens, and -½ log|2πΣ| behind them.
 struct Triangles {
     long width;
     std::vector<double> rows;
 
-    Triangles(const Arrays& a, int n_threads) : width(a.full ? static_cast<long>(a.d) * (a.d + 1) / 2 + 1 : 0) {
+    Triangles(const Arrays& a, Call& call) : width(a.full ? static_cast<long>(a.d) * (a.d + 1) / 2 + 1 : 0) {
         const long G = a.S * a.M, d = a.d;
         rows.resize(a.K * G * width);
         std::vector<int> all(d);
         for (int j = 0; j < d; ++j) all[j] = j;
-        parallel_for(width ? a.K : 0, n_threads, [&](long k, int) {
+        parallel_for(call, width ? a.K : 0, [&](long k, Worker&) {
             std::vector<double> L(d * d), W(d * d);
             for (long g = k * G; g < (k + 1) * G; ++g) {
                 double *to = &rows[g * width], &constant = to[width - 1];
@@ -60,8 +48,8 @@ struct Learning {
 template <bool Full, bool Mixture, int States>
 class Pack {
   public:
-    Pack(const Arrays& arrays, const Triangles& triangles, const double* anchors, const Frames& frames)
-        : a(arrays), triangles(triangles), anchors(anchors), frames(frames), layout(arrays), G(S() * a.M) {
+    Pack(const Arrays& arrays, const Triangles& triangles, const double* anchors, const Sequences& frames, Worker& worker)
+        : a(arrays), triangles(triangles), anchors(anchors), frames(frames), worker(worker), layout(arrays), G(S() * a.M) {
         memory.resize(S() + S() * S() + G * (2 + 2 * a.d + (Full ? triangles.width : 3 * a.d)) + layout.size +
                       2 * a.d + 2 * S());
         vec* at = memory.data();
@@ -98,6 +86,7 @@ class Pack {
         load_prior(pairs, begin, lanes, l);
         ivec going = ~ivec{};
         while (any(going &= count < l.max_iter)) {
+            worker.checkpoint();
             going &= missing ? run_forward<true>() : run_forward<false>();
             const vec value = weight * log_likelihood + log_prior(l.covar), size = vmax(splat(1.0), vabs(objective));
             going &= (vabs(value - objective) >= tolerance) & (value >= objective - kRounding * size);
@@ -116,7 +105,8 @@ class Pack {
     const Arrays& a;
     const Triangles& triangles;
     const double* anchors;
-    const Frames& frames;
+    const Sequences& frames;
+    Worker& worker;
     const Layout layout;
     const long G;  // Gaussians of one HMM
     VecArray memory, per_frame;
@@ -250,7 +240,7 @@ class Pack {
         ivec tiny = {};
         for (long i = 0; i < n; ++i) {
             low = vmin(low, trans[i]);
-            tiny |= (trans[i] > 0.0) & (trans[i] < kTiny);
+            tiny |= (trans[i] > 0.0) & (trans[i] < kSmallTransition);
         }
         ergodic = low >= kErgodic;
         least = tiny ? splat(-1.0) : vec{};
@@ -284,7 +274,7 @@ class Pack {
             for (int s = 0; s < a.n_states[k]; ++s) {
                 double p = a.transmat[(k * S() + r) * S() + s];
                 all = all && p >= kErgodic;
-                tiny = tiny || (p > 0 && p < kTiny);
+                tiny = tiny || (p > 0 && p < kSmallTransition);
             }
         ergodic[l] = all ? -1 : 0;
         least[l] = tiny ? -1.0 : 0.0;
@@ -303,7 +293,7 @@ class Pack {
         per_frame.resize(T * doubles_per_frame(a) / kLanes);
         x = per_frame.data(), alpha = x + T * a.d, gain = alpha + T * S(), share = gain + T * S();
         const double* from[kLanes];
-        for (int l = 0; l < kLanes; ++l) from[l] = frames.begin(pairs.sequence[begin + (l < lanes ? l : 0)], a.d);
+        for (int l = 0; l < kLanes; ++l) from[l] = frames.begin(pairs.sequence[begin + (l < lanes ? l : 0)]);
         const long common = shortest * a.d / kLanes * kLanes;
         for (long i = 0; i < common; i += kLanes) transpose(from, i, x + i);
         for (int l = 0; l < kLanes; ++l)
@@ -376,6 +366,7 @@ class Pack {
     vec densities() {
         vec total = {};
         for (long t = 0; t < T; ++t) {
+            worker.checkpoint_at(t);
             const vec* frame = x + t * a.d;
             vec logs[kKept], *b = gain + t * S(), *log = States ? logs : b, peak = splat(kLeastLog);
             for (int s = 0; s < S(); ++s) {
@@ -410,7 +401,7 @@ class Pack {
     }
 
     template <bool Missing>
-    vec density(int g, const vec* frame) {
+    __attribute__((always_inline)) vec density(int g, const vec* frame) {
         vec log = factor[g];
         const vec *mu = mean + g * a.d, *factors = scale + g * (Full ? triangles.width : a.d);
         for (int j = 0; j < a.d; ++j) {
@@ -460,9 +451,11 @@ class Pack {
         if constexpr (States > 0 && !Mixture && !Full && !Missing)
             add_frames();
         else
-            for (long t = 0; t < T; ++t)
+            for (long t = 0; t < T; ++t) {
+                worker.checkpoint_at(t);
                 for (int g = 0; g < G; ++g)
                     add<Missing>(g, alpha[t * S() + g / M()] * (Mixture ? share[t * G + g] : splat(1.0)), x + t * a.d);
+            }
     }
 
     // All frames to the moments of all states, dimension by dimension: sums stay in registers.
@@ -489,7 +482,7 @@ class Pack {
     }
 
     template <bool Missing>
-    void add(int g, vec u, const vec* frame) {
+    __attribute__((always_inline)) void add(int g, vec u, const vec* frame) {
         vec *first = sums + layout.first + g * a.d, *second = sums + layout.second + g * layout.covar;
         sums[layout.occupancy + g] += u;
         for (int j = 0; j < a.d; ++j) {

@@ -6,33 +6,15 @@
 // again in logs.
 #pragma once
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <algorithm>
 #include <vector>
 
-#include "simd.hpp"
-
-namespace nb = nanobind;
+#include "arguments.hpp"
+#include "triangles.hpp"
 
 namespace {
 
-using Doubles = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
-using Integers = nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>;
-using DoublesOut = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
-using IntegersOut = nb::ndarray<int64_t, nb::c_contig, nb::device::cpu>;
-
-constexpr int kBlock = 64;             // frames whose densities are computed together
-constexpr double kLogZero = -1e300;    // stands for log 0: adds up without ever giving inf - inf
-constexpr double kLeastLog = -1e290;   // a density's log is kept above this, far from kLogZero
-constexpr double kDropped = 1e-280;    // forward probabilities below this are set to zero, and counted
-constexpr double kMostDropped = 1e-13; // the share of the likelihood that dropping may cost
-constexpr double kErgodic = 1e-100;    // transitions all above this forget what was dropped in one step
-constexpr double kTiny = 1e-20;        // products with transitions below this may vanish
-constexpr double kLogTwoPi = 1.8378770664093454836;
-
-// The arrays of `Parameters`, and their sizes.
+// The arrays of K models, and their sizes.
 struct Arrays {
     const double *startprob, *transmat, *mix_weights, *means, *covars;
     const int64_t* n_states;
@@ -41,40 +23,9 @@ struct Arrays {
     long covar_size() const { return full ? static_cast<long>(d) * d : d; }
 };
 
-struct Frames {
-    const double* X;
-    const int64_t* offsets;
-    long n;
-    const double* begin(long i, int d) const { return X + offsets[i] * d; }
-    long length(long i) const { return offsets[i + 1] - offsets[i]; }
-};
-
 double log_or_zero(double p) { return p > 0 ? std::log(p) : kLogZero; }
 
 int round_up(int n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
-// The lower triangle L of a matrix Σ = LLᵀ, row by row; only rows and columns in `kept` are taken.
-void cholesky(const double* covar, int d, const std::vector<int>& kept, double* L) {
-    int n = static_cast<int>(kept.size());
-    for (int i = 0; i < n; ++i)
-        for (int j = 0; j <= i; ++j) {
-            double rest = covar[kept[i] * d + kept[j]];
-            for (int k = 0; k < j; ++k) rest -= L[i * n + k] * L[j * n + k];
-            L[i * n + j] = i == j ? std::sqrt(rest) : rest / L[j * n + j];
-        }
-}
-
-// The lower triangle of L⁻¹.
-void invert_triangle(const double* L, int n, double* W) {
-    for (int j = 0; j < n; ++j) {
-        W[j * n + j] = 1.0 / L[j * n + j];
-        for (int i = j + 1; i < n; ++i) {
-            double total = 0;
-            for (int k = j; k < i; ++k) total += L[i * n + k] * W[k * n + j];
-            W[i * n + j] = -total / L[i * n + i];
-        }
-    }
-}
 
 // One Gaussian of one state's mixture: log c + log N(x; μ, Σ).
 struct Gaussian {
@@ -153,7 +104,7 @@ struct Model {
             for (int r = 0; r < S; ++r) {
                 double a = trans[s * padded + r];
                 ergodic = ergodic && a >= kErgodic;
-                tiny = tiny || (a > 0 && a < kTiny);
+                tiny = tiny || (a > 0 && a < kSmallTransition);
             }
     }
 
@@ -163,18 +114,18 @@ struct Model {
     }
 };
 
-// Log-densities of up to kBlock frames: log Σ_m c_m N(y_t; μ_m, Σ_m), for every state.
+// Log-densities of up to kBlockFrames frames: log Σ_m c_m N(y_t; μ_m, Σ_m), for every state.
 class Emissions {
   public:
-    explicit Emissions(const Model& model)
-        : columns(model.d * kBlock), model(model), logs(model.S * kBlock), offset(model.d * kLanes),
-          mixture(model.gaussians.size() * kBlock) {}
+    Emissions(const Model& model, Worker& worker)
+        : columns(model.d * kBlockFrames), model(model), worker(worker), logs(model.S * kBlockFrames), offset(model.d * kLanes),
+          mixture(model.gaussians.size() * kBlockFrames) {}
 
     // out[t·padded + s] = log b_s(y_t), and kLogZero behind the last state.
     void in_logs(const double* X, int n, double* out) {
         compute(X, n);
         for (int t = 0; t < n; ++t) {
-            for (int s = 0; s < model.S; ++s) out[t * model.padded + s] = logs[s * kBlock + t];
+            for (int s = 0; s < model.S; ++s) out[t * model.padded + s] = logs[s * kBlockFrames + t];
             for (int s = model.S; s < model.padded; ++s) out[t * model.padded + s] = kLogZero;
         }
     }
@@ -184,11 +135,11 @@ class Emissions {
         compute(X, n);
         for (int t = 0; t < n; t += kLanes) {
             vec top = load(&logs[t]);
-            for (int s = 1; s < model.S; ++s) top = vmax(top, load(&logs[s * kBlock + t]));
+            for (int s = 1; s < model.S; ++s) top = vmax(top, load(&logs[s * kBlockFrames + t]));
             store(peak + t, top);
             int lanes = std::min(kLanes, n - t);
             for (int s = 0; s < model.S; ++s) {
-                vec e = vexp(load(&logs[s * kBlock + t]) - top);
+                vec e = vexp(load(&logs[s * kBlockFrames + t]) - top);
                 for (int l = 0; l < lanes; ++l) out[(t + l) * model.padded + s] = e[l];
             }
         }
@@ -201,13 +152,13 @@ class Emissions {
             bool missing = false;
             for (int j = 0; j < model.d; ++j) {
                 double x = X[t * model.d + j];
-                columns[j * kBlock + t] = x;
+                columns[j * kBlockFrames + t] = x;
                 missing = missing || x != x;
             }
             if (missing) incomplete.push_back(t);
         }
         for (int t = n; t < round_up(n); ++t)
-            for (int j = 0; j < model.d; ++j) columns[j * kBlock + t] = 0.0;
+            for (int j = 0; j < model.d; ++j) columns[j * kBlockFrames + t] = 0.0;
     }
 
     // Each component's share in the density of state s, c_m N(y_t; μ_m, Σ_m) / b_s(y_t), [component][frame].
@@ -215,11 +166,11 @@ class Emissions {
         const int count = model.first[s + 1] - model.first[s];
         if (count == 1) std::fill_n(mixture.begin(), round_up(n), 1.0);
         if (count == 1) return mixture.data();
-        for (int m = 0; m < count; ++m) density(model.gaussians[model.first[s] + m], X, n, &mixture[m * kBlock]);
-        mix(count, n, &logs[s * kBlock]);
+        for (int m = 0; m < count; ++m) density(model.gaussians[model.first[s] + m], X, n, &mixture[m * kBlockFrames]);
+        mix(count, n, &logs[s * kBlockFrames]);
         for (int m = 0; m < count; ++m)
             for (int t = 0; t < n; t += kLanes)
-                store(&mixture[m * kBlock + t], vexp(load(&mixture[m * kBlock + t]) - load(&logs[s * kBlock + t])));
+                store(&mixture[m * kBlockFrames + t], vexp(load(&mixture[m * kBlockFrames + t]) - load(&logs[s * kBlockFrames + t])));
         return mixture.data();
     }
 
@@ -228,6 +179,7 @@ class Emissions {
 
   private:
     const Model& model;
+    Worker& worker;
     std::vector<double> logs;     // [state][frame]
     std::vector<double> offset;   // x - μ of one register of frames
     std::vector<double> mixture;  // [component][frame]
@@ -236,13 +188,14 @@ class Emissions {
         load_frames(X, n);
         for (int s = 0; s < model.S; ++s) {
             int count = model.first[s + 1] - model.first[s];
-            double *state = &logs[s * kBlock], *to = count == 1 ? state : mixture.data();
-            for (int m = 0; m < count; ++m) density(model.gaussians[model.first[s] + m], X, n, to + m * kBlock);
+            double *state = &logs[s * kBlockFrames], *to = count == 1 ? state : mixture.data();
+            for (int m = 0; m < count; ++m) density(model.gaussians[model.first[s] + m], X, n, to + m * kBlockFrames);
             if (count > 1) mix(count, n, state);
         }
     }
 
     void density(const Gaussian& g, const double* X, int n, double* out) {
+        worker.checkpoint();
         for (int t = 0; t < n; t += kLanes) {
             vec log = model.full ? full(g, t) : incomplete.empty() ? diagonal<false>(g, t) : diagonal<true>(g, t);
             store(out + t, vmax(log, splat(kLeastLog)));
@@ -256,7 +209,7 @@ class Emissions {
         const int d = model.d;
         vec log = splat(Missing ? g.log_weight : g.log_factor);
         for (int j = 0; j < d; ++j) {
-            vec x = load(&columns[j * kBlock + t]), difference = x - g.mean[j];
+            vec x = load(&columns[j * kBlockFrames + t]), difference = x - g.mean[j];
             if (Missing) {
                 vec term = fma(difference * difference, splat(g.scale[j]), splat(g.scale[d + j]));
                 log += x == x ? term : vec{};
@@ -271,7 +224,7 @@ class Emissions {
         const int d = model.d;
         vec log = splat(g.log_factor);
         for (int i = 0; i < d; ++i) {
-            store(&offset[i * kLanes], load(&columns[i * kBlock + t]) - g.mean[i]);
+            store(&offset[i * kLanes], load(&columns[i * kBlockFrames + t]) - g.mean[i]);
             vec z = {};
             for (int j = 0; j <= i; ++j) z = fma(splat(g.scale[i * d + j]), load(&offset[j * kLanes]), z);
             log = fma(z * splat(-0.5), z, log);
@@ -286,6 +239,7 @@ class Emissions {
         std::vector<double> L(model.d * model.d), z(model.d);
         bool fresh = true;
         for (int t : incomplete) {
+            worker.checkpoint();
             const double* x = X + t * model.d;
             now.clear();
             for (int j = 0; j < model.d; ++j)
@@ -312,8 +266,8 @@ class Emissions {
     void mix(int count, int n, double* out) const {
         for (int t = 0; t < n; t += kLanes) {
             vec top = load(&mixture[t]), total = {};
-            for (int m = 1; m < count; ++m) top = vmax(top, load(&mixture[m * kBlock + t]));
-            for (int m = 0; m < count; ++m) total += vexp(load(&mixture[m * kBlock + t]) - top);
+            for (int m = 1; m < count; ++m) top = vmax(top, load(&mixture[m * kBlockFrames + t]));
+            for (int m = 0; m < count; ++m) total += vexp(load(&mixture[m * kBlockFrames + t]) - top);
             store(out + t, top + vlog(total));
         }
     }
@@ -323,16 +277,16 @@ class Emissions {
 // probabilities, or their logs, to keep(t, row).
 class Forward {
   public:
-    explicit Forward(const Model& model)
-        : model(model), emissions(model), block(kBlock * model.padded), peak(kBlock), sums(kBlock),
+    Forward(const Model& model, Worker& worker)
+        : model(model), emissions(model, worker), block(kBlockFrames * model.padded), peak(kBlockFrames), sums(kBlockFrames),
           now(model.padded), next(model.padded) {}
 
     // False where numbers were dropped that may matter.
     template <class Keep>
     bool scaled(const double* X, long T, double& log_likelihood, Keep keep) {
         double total = 0, dropped = 0, first_sum = 0;
-        for (long t0 = 0; t0 < T; t0 += kBlock) {
-            int n = static_cast<int>(std::min<long>(kBlock, T - t0));
+        for (long t0 = 0; t0 < T; t0 += kBlockFrames) {
+            int n = static_cast<int>(std::min<long>(kBlockFrames, T - t0));
             emissions.scaled(X + t0 * model.d, n, block.data(), peak.data());
             for (int t = 0; t < n; ++t) {
                 sums[t] = step(t0 + t == 0, &block[t * model.padded], dropped);
@@ -349,8 +303,8 @@ class Forward {
     template <class Keep>
     double in_logs(const double* X, long T, Keep keep) {
         double total = 0;
-        for (long t0 = 0; t0 < T; t0 += kBlock) {
-            int n = static_cast<int>(std::min<long>(kBlock, T - t0));
+        for (long t0 = 0; t0 < T; t0 += kBlockFrames) {
+            int n = static_cast<int>(std::min<long>(kBlockFrames, T - t0));
             emissions.in_logs(X + t0 * model.d, n, block.data());
             for (int t = 0; t < n; ++t) {
                 total += log_step(t0 + t == 0, &block[t * model.padded]);
@@ -509,23 +463,11 @@ class Backward {
     }
 };
 
-Arrays arrays_of(const Doubles& startprob, const Doubles& transmat, const Doubles& mix_weights, const Doubles& means,
-                 const Doubles& covars, const Integers& n_states) {
-    return {startprob.data(),
-            transmat.data(),
-            mix_weights.data(),
-            means.data(),
-            covars.data(),
-            n_states.data(),
-            static_cast<int>(means.shape(0)),
-            static_cast<int>(means.shape(1)),
-            static_cast<int>(means.shape(2)),
-            static_cast<int>(means.shape(3)),
-            covars.ndim() == 5};
-}
-
-Frames frames_of(const Doubles& X, const Integers& offsets) {
-    return {X.data(), offsets.data(), static_cast<long>(offsets.shape(0)) - 1};
+Arrays arrays_of(const GaussianModels& m) {
+    const GaussianMixtures& e = m.emissions;
+    const auto size = [](long n) { return static_cast<int>(n); };
+    return {m.chains.startprob, m.chains.transmat, e.weights, e.means, e.covars, m.chains.n_states,
+            size(e.K), size(e.S), size(e.M), size(e.d), e.full};
 }
 
 }  // namespace

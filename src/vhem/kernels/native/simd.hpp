@@ -245,19 +245,22 @@ inline vec vlog(vec x) {
 #endif
 }
 
-// While one lives, results too small for a normal double become zero in this thread: on x86 a denormal operand costs a
-// hundred cycles.
-class FlushDenormals {
+// While one lives, results too small for a normal double become zero in this thread, or are kept again: on x86 a
+// denormal operand costs a hundred cycles, but Python's own code may need them.
+class Denormals {
+   public:
+    enum Mode { kFlush, kKeep };
 #if defined(__SSE2__)
-    unsigned saved_ = _mm_getcsr();
+    explicit Denormals(Mode mode) { _mm_setcsr(mode == kFlush ? saved_ | 0x8040 : saved_ & ~0x8040u); }
+    ~Denormals() { _mm_setcsr(saved_); }
 
-   public:
-    FlushDenormals() { _mm_setcsr(saved_ | 0x8040); }
-    ~FlushDenormals() { _mm_setcsr(saved_); }
+   private:
+    unsigned saved_ = _mm_getcsr();
 #else
-   public:
-    FlushDenormals() {}
+    explicit Denormals(Mode) {}
 #endif
+    Denormals(const Denormals&) = delete;
+    Denormals& operator=(const Denormals&) = delete;
 };
 
 // A growing array of registers, aligned as they need.
