@@ -19,13 +19,20 @@ struct Totals {
     Part parts[5];
 };
 
+template <class Family>
+Totals totals_of(const Layout<Family>& layout, const Sums& sums) {
+    const long G = layout.S * layout.M;
+    return {{{sums.start, layout.S}, {sums.trans, layout.S * layout.S}, {sums.occupancy, G},
+             {sums.first, G * layout.widths[0]}, {sums.second, G * layout.widths[1]}}};
+}
+
 // All pairs, in packs of kLanes.
-template <bool Full, bool Mixture, int States>
+template <class Family, bool Mixture, int States>
 class EStep {
   public:
-    EStep(const Arrays& arrays, const Sequences& frames, const Pairs& pairs, const double* anchors, Call& call)
-        : a(arrays), frames(frames), pairs(pairs), anchors(anchors), call(call), layout(arrays),
-          triangles(arrays, call), packs(call.n_threads) {}
+    EStep(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const double* anchors, Call& call)
+        : a(models), frames(frames), pairs(pairs), anchors(anchors), call(call), layout(models), prepared(models, call),
+          packs(call.n_threads) {}
 
     void run(double* scores, const Totals& totals) {
         const long n_packs = (pairs.n + kLanes - 1) / kLanes;
@@ -53,19 +60,19 @@ class EStep {
     }
 
   private:
-    const Arrays& a;
+    const Models<Family>& a;
     const Sequences& frames;
     const Pairs& pairs;
     const double* anchors;
     Call& call;
-    const Layout layout;
-    const Triangles triangles;
-    std::vector<std::unique_ptr<Pack<Full, Mixture, States>>> packs;  // one per thread
+    const Layout<Family> layout;
+    const typename Family::Prepared prepared;
+    std::vector<std::unique_ptr<Pack<Family, Mixture, States>>> packs;  // one per thread
     std::unique_ptr<double[]> slots;
 
-    Pack<Full, Mixture, States>& pack(Worker& worker) {
+    Pack<Family, Mixture, States>& pack(Worker& worker) {
         auto& own = packs[worker.index];
-        if (!own) own.reset(new Pack<Full, Mixture, States>(a, triangles, anchors, frames, worker));
+        if (!own) own.reset(new Pack<Family, Mixture, States>(a, prepared, anchors, frames, worker));
         return *own;
     }
 
@@ -94,12 +101,12 @@ class EStep {
             all += T;
         }
         return (longest <= brief || longest * kLanes <= 3 * all) &&
-               longest * Pack<Full, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
+               longest * Pack<Family, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
     }
 
     double run_alone(long pair, double* slot, Worker& worker) const {
         const long i = pairs.sequence[pair];
-        Accumulator accumulator(a, pairs.model[pair], anchors, worker);
+        Accumulator<Family> accumulator(a, pairs.model[pair], anchors, worker);
         const double* X = frames.begin(i);
         if (!slot || !(pairs.weight[pair] > 0)) return accumulator.log_likelihood(X, frames.length(i));
         std::fill_n(slot, layout.size, 0.0);
@@ -132,54 +139,52 @@ void mirror(double* second, long n_gaussians, int d) {
             for (int j = 0; j < i; ++j) second[j * d + i] = second[i * d + j];
 }
 
-template <bool Full, bool Mixture, int States = 0>
-void run(const Arrays& arrays, const Sequences& frames, const Pairs& pairs, const double* anchors, Call& call,
+template <class Family, bool Mixture, int States = 0>
+void run(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const double* anchors, Call& call,
          double* scores, const Totals& totals) {
-    EStep<Full, Mixture, States>(arrays, frames, pairs, anchors, call).run(scores, totals);
+    EStep<Family, Mixture, States>(models, frames, pairs, anchors, call).run(scores, totals);
 }
 
-using Kernel = decltype(&run<false, false>);
-
-template <bool Full>
-Kernel choose(const Arrays& arrays) {
-    if (arrays.M > 1) return run<Full, true>;
-    static constexpr Kernel of_size[] = {run<Full, false>, run<Full, false>, run<Full, false, 2>,
-                                      run<Full, false, 3>, run<Full, false, 4>, run<Full, false, 5>};
-    return of_size[arrays.S <= 5 ? arrays.S : 0];
+// The E-step compiled for this number of states, where there is one.
+template <class Family>
+auto e_step_for(const Models<Family>& models) {
+    if (models.M > 1) return run<Family, true>;
+    static constexpr decltype(&run<Family, true>) of_size[] = {run<Family, false>,    run<Family, false>,    run<Family, false, 2>,
+                                                               run<Family, false, 3>, run<Family, false, 4>, run<Family, false, 5>};
+    return of_size[models.S <= 5 ? models.S : 0];
 }
 
 // The sums over all pairs, and log p(y) of every pair into scores, (n,).
 void expectations(const GaussianModels& models, Input anchors, const Sequences& sequences, const Pairs& pairs,
                   Output scores, Sums sums, const Run& run) {
-    const Arrays arrays = arrays_of(models);
     const GaussianMixtures& e = models.emissions;
     sequences.check_dimensions(e.d), pairs.check_ranges(sequences, e.K), sums.check(e);
     const double* origin = doubles(anchors, "anchors", {e.K, e.S, e.M, e.d});
     double* to = doubles_out(scores, "scores", {pairs.n});
-    const Layout layout(arrays);
-    const Totals totals{{{sums.start, layout.trans},
-                         {sums.trans, layout.occupancy - layout.trans},
-                         {sums.occupancy, layout.first - layout.occupancy},
-                         {sums.first, layout.second - layout.first},
-                         {sums.second, layout.size - layout.second}}};
     run_call(run, [&](Call& call) {
-        (arrays.full ? choose<true>(arrays) : choose<false>(arrays))(arrays, sequences, pairs, origin, call, to, totals);
-        if (arrays.full) mirror(sums.second, static_cast<long>(arrays.K) * arrays.S * arrays.M, arrays.d);
+        with_family(models, [&](auto family) {
+            using Family = decltype(family);
+            const auto m = models_of<Family>(models);
+            e_step_for(m)(m, sequences, pairs, origin, call, to, totals_of(Layout<Family>(m), sums));
+            if (Family::kFullMoments) mirror(sums.second, e.K * e.S * e.M, static_cast<int>(e.d));
+        });
     });
 }
 
+using DiagonalGaussian = GaussianFamily<false>;
+
 template <int States>
-void learn_of_size(const Arrays& arrays, const Sequences& frames, const Pairs& pairs, Call& call, const Learning& l) {
-    EStep<false, false, States>(arrays, frames, pairs, arrays.means, call).learn(l);
+void learn_of_size(const Models<DiagonalGaussian>& models, const Sequences& frames, const Pairs& pairs, Call& call,
+                   const Learning& l) {
+    EStep<DiagonalGaussian, false, States>(models, frames, pairs, models.components.means, call).learn(l);
 }
 
 // HMMs of one number of states, with one diagonal Gaussian per state, each from one sequence.
 void learn(const GaussianModels& models, const Sequences& sequences, const Pairs& pairs, Prior prior, Limits limits,
            Learned learned, const Run& run) {
-    const Arrays arrays = arrays_of(models);
     const GaussianMixtures& e = models.emissions;
     if (e.full || e.M != 1) refuse("covars must be those of one diagonal Gaussian per state, got shape " + shape_of(e.arrays[2]) + ".");
-    check_range(arrays.n_states, e.K, "n_states", e.S, e.S);
+    check_range(models.chains.n_states, e.K, "n_states", e.S, e.S);
     sequences.check_dimensions(e.d), pairs.check_ranges(sequences, e.K);
     prior.check(e), limits.check(e.K), learned.check(e);
     const Learning learning{learned.startprob, learned.transmat, learned.means, learned.covars, learned.objective,
@@ -188,7 +193,7 @@ void learn(const GaussianModels& models, const Sequences& sequences, const Pairs
     static constexpr decltype(&learn_of_size<0>) of_size[] = {learn_of_size<0>, learn_of_size<0>, learn_of_size<2>,
                                                               learn_of_size<3>, learn_of_size<4>, learn_of_size<5>};
     run_call(run, [&](Call& call) {
-        of_size[arrays.S <= 5 ? arrays.S : 0](arrays, sequences, pairs, call, learning);
+        of_size[e.S <= 5 ? e.S : 0](models_of<DiagonalGaussian>(models), sequences, pairs, call, learning);
     });
 }
 

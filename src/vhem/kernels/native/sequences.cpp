@@ -1,21 +1,24 @@
 // Sequences under HMMs: log-likelihoods, posterior probabilities of the states, Viterbi paths.
 #include <limits>
 
+#include "families/gaussian.hpp"
 #include "hmm.hpp"
 
 namespace {
 
-double log_likelihood(Forward& forward, const double* X, long T) {
+template <class Family>
+double log_likelihood(Forward<Family>& forward, const double* X, long T) {
     auto forget = [](long, const double*) {};
     double result = 0;
     if (!forward.scaled(X, T, result, forget)) result = forward.in_logs(X, T, forget);
     return result;
 }
 
-double posterior(const Model& model, const double* X, long T, double* out, Worker& worker) {
+template <class Family>
+double posterior(const Model<Family>& model, const double* X, long T, double* out, Worker& worker) {
     const int S = model.S;
-    Forward forward(model, worker);
-    Backward backward(model, forward);
+    Forward<Family> forward(model, worker);
+    Backward backward(model);
     auto keep = [&](long t, const double* row) { std::copy(row, row + S, out + t * S); };
     double result = 0;
     const bool in_logs = !forward.scaled(X, T, result, keep);
@@ -29,9 +32,10 @@ double posterior(const Model& model, const double* X, long T, double* out, Worke
 }
 
 // The likeliest path; of equal ones, that through the lower states.
+template <class Family>
 class Viterbi {
   public:
-    Viterbi(const Model& model, long T, Worker& worker) : model(model), emissions(model, worker), best(model.padded), next(model.padded), from(T * model.S) {}
+    Viterbi(const Model<Family>& model, long T, Worker& worker) : model(model), emissions(model, worker), best(model.padded), next(model.padded), from(T * model.S) {}
 
     double run(const double* X, long T, int64_t* path) {
         std::vector<double> block(kBlockFrames * model.padded);
@@ -47,8 +51,8 @@ class Viterbi {
     }
 
   private:
-    const Model& model;
-    Emissions emissions;
+    const Model<Family>& model;
+    Emissions<Family> emissions;
     std::vector<double> best, next;
     std::vector<int32_t> from;
 
@@ -77,18 +81,20 @@ class Viterbi {
 // log p(y_i | HMM k) into scores, (n, K). A task is one HMM and a stretch of sequences: the HMM is made ready once per
 // task, and few HMMs still feed all threads.
 void log_likelihoods(const GaussianModels& models, const Sequences& sequences, Output scores, const Run& run) {
-    const Arrays arrays = arrays_of(models);
-    sequences.check_dimensions(arrays.d);
-    const long K = arrays.K, n = sequences.n;
+    const long K = models.chains.K, n = sequences.n;
+    sequences.check_dimensions(models.emissions.d);
     double* to = doubles_out(scores, "scores", {n, K});
     run_call(run, [&](Call& call) {
-        const long stretches = std::min(n, std::max(1L, 8L * call.n_threads / std::max(K, 1L)));
-        parallel_for(call, K * stretches, [&](long task, Worker& worker) {
-            const long k = task % K, stretch = task / K;
-            Model model(arrays, k);
-            Forward forward(model, worker);
-            for (long i = n * stretch / stretches; i < n * (stretch + 1) / stretches; ++i)
-                to[i * K + k] = log_likelihood(forward, sequences.begin(i), sequences.length(i));
+        with_family(models, [&](auto family) {
+            const auto all = models_of<decltype(family)>(models);
+            const long stretches = std::min(n, std::max(1L, 8L * call.n_threads / std::max(K, 1L)));
+            parallel_for(call, K * stretches, [&](long task, Worker& worker) {
+                const long k = task % K, stretch = task / K;
+                const Model<decltype(family)> model(all, k);
+                Forward<decltype(family)> forward(model, worker);
+                for (long i = n * stretch / stretches; i < n * (stretch + 1) / stretches; ++i)
+                    to[i * K + k] = log_likelihood(forward, sequences.begin(i), sequences.length(i));
+            });
         });
     });
 }
@@ -96,13 +102,14 @@ void log_likelihoods(const GaussianModels& models, const Sequences& sequences, O
 // The states of one HMM over sequences: calls work(model, X, T, first frame, i, worker) for every sequence i.
 template <class Work>
 void for_each_sequence(const GaussianModels& models, const Sequences& sequences, const Run& run, Work work) {
-    const Arrays arrays = arrays_of(models);
-    sequences.check_dimensions(arrays.d);
-    if (arrays.K != 1) refuse("models must be one HMM, got " + std::to_string(arrays.K) + ".");
+    sequences.check_dimensions(models.emissions.d);
+    if (models.chains.K != 1) refuse("models must be one HMM, got " + std::to_string(models.chains.K) + ".");
     run_call(run, [&](Call& call) {
-        const Model model(arrays, 0);
-        parallel_for(call, sequences.n, [&](long i, Worker& worker) {
-            work(model, sequences.begin(i), sequences.length(i), sequences.offsets[i], i, worker);
+        with_family(models, [&](auto family) {
+            const Model<decltype(family)> model(models_of<decltype(family)>(models), 0);
+            parallel_for(call, sequences.n, [&](long i, Worker& worker) {
+                work(model, sequences.begin(i), sequences.length(i), sequences.offsets[i], i, worker);
+            });
         });
     });
 }
@@ -111,7 +118,7 @@ void for_each_sequence(const GaussianModels& models, const Sequences& sequences,
 void posteriors(const GaussianModels& models, const Sequences& sequences, Output scores, Output gamma, const Run& run) {
     double* to = doubles_out(scores, "scores", {sequences.n});
     double* rows = doubles_out(gamma, "gamma", {size_of(sequences.arrays[0], 0), models.chains.K ? models.chains.n_states[0] : 0});
-    for_each_sequence(models, sequences, run, [&](const Model& model, const double* X, long T, long at, long i, Worker& worker) {
+    for_each_sequence(models, sequences, run, [&](const auto& model, const double* X, long T, long at, long i, Worker& worker) {
         to[i] = posterior(model, X, T, rows + at * model.S, worker);
     });
 }
@@ -120,7 +127,7 @@ void posteriors(const GaussianModels& models, const Sequences& sequences, Output
 void viterbi(const GaussianModels& models, const Sequences& sequences, Output scores, Output paths, const Run& run) {
     double* to = doubles_out(scores, "scores", {sequences.n});
     int64_t* states = integers_out(paths, "paths", {size_of(sequences.arrays[0], 0)});
-    for_each_sequence(models, sequences, run, [&](const Model& model, const double* X, long T, long at, long i, Worker& worker) {
+    for_each_sequence(models, sequences, run, [&](const auto& model, const double* X, long T, long at, long i, Worker& worker) {
         to[i] = Viterbi(model, T, worker).run(X, T, states + at);
     });
 }

@@ -91,6 +91,17 @@ inline void transpose(const double* const* from, long at, vec* out) {
 #endif
 }
 
+// to[i][l] = rows[k[l]][i]: row k of n numbers for every lane.
+inline void gather_rows(ivec k, const double* rows, long n, vec* to) {
+    ivec from = reinterpret_cast<int64_t>(rows) + k * static_cast<int64_t>(n * sizeof(double));
+    for (long i = 0; i < n; ++i, from += sizeof(double)) to[i] = gather(from);
+}
+
+// The n numbers of one lane.
+inline void scatter_row(int lane, const vec* from, long n, double* out) {
+    for (long i = 0; i < n; ++i) out[i] = from[i][lane];
+}
+
 inline bool any(ivec mask) {
 #if defined(__AVX512F__)
     return _mm512_movepi64_mask((__m512i)mask);

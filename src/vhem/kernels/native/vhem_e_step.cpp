@@ -8,20 +8,11 @@
 #include <chrono>
 #include <memory>
 
-#include "arguments.hpp"
 #include "families/gaussian.hpp"
+#include "models.hpp"
 #include "pairs.hpp"
 
 namespace {
-
-// One side of the comparison.
-template <class Family>
-struct Models {
-    long K, S, M;
-    const double *startprob, *transmat, *mix_weights;
-    typename Family::Components components;
-    const int64_t* n_states;
-};
 
 // What one call is about; read by all threads.
 template <class Family>
@@ -481,11 +472,7 @@ Totals<Family> run_pass(Call& call, const Pass<Family>& pass) {
 
 template <class Family>
 Job<Family> job_of(const typename Family::Models& base, const typename Family::Models& reduced, const Recursion& recursion) {
-    auto side = [](const typename Family::Models& m) -> Models<Family> {
-        return {m.chains.K, m.chains.S, m.emissions.M, m.chains.startprob, m.chains.transmat, m.emissions.weights,
-                Family::components(m), m.chains.n_states};
-    };
-    return {side(base), side(reduced), nullptr, nullptr, {}, recursion};
+    return {models_of<Family>(base), models_of<Family>(reduced), nullptr, nullptr, {}, recursion};
 }
 
 std::vector<long> numbers(long n) {
@@ -579,12 +566,6 @@ void check_both(const GaussianModels& base, const GaussianModels& reduced) {
     if (base.emissions.d != reduced.emissions.d || base.emissions.full != reduced.emissions.full)
         refuse("the base and the reduced models must have one dimension and one type of covariances, got covars of shape " +
                shape_of(base.emissions.arrays[2]) + " and " + shape_of(reduced.emissions.arrays[2]) + ".");
-}
-
-// Calls use(family) with the family that these models belong to.
-template <class Use>
-void with_family(const GaussianModels& models, Use use) {
-    models.emissions.full ? use(GaussianFamily<true>()) : use(GaussianFamily<false>());
 }
 
 // J of every pair, (K_b, K_r); with `diagonal`, of every model against itself, (K,).
