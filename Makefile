@@ -23,17 +23,27 @@ $(BIN)/python:
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 # Installed in place, so that edits of Python code need no new build. The build tools go into the environment too: the
-# compiled part is then rebuilt only where its sources changed.
+# compiled part is then rebuilt only where its sources changed. One line per file compiled or package fetched, instead of
+# minutes of silence; all that was said is in the log.
+LOG := build/install.log
+STEPS := /^ *\[[0-9]+\/[0-9]+\] / { gsub(/CMakeFiles\/|\.dir|\.o$$/, "", $$NF); sub(/\/.*\//, " ", $$NF); print " ", $$1, $$NF } \
+         /^ *Collecting / { print "  fetching", $$2 } /error:/ { print } { fflush() }
+define install
+@mkdir -p build
+@set -o pipefail; $(BIN)/python -m pip install --verbose --no-build-isolation --editable $(1) 2>&1 | tee $(LOG) \
+  | awk '$(STEPS)' || { tail -n 40 $(LOG); exit 1; }
+@touch $@
+endef
+
 $(PACKAGE): $(BIN)/python $(NATIVE)
-	@echo "Compiling the kernels and installing what they need: a few minutes, once."
+	@echo "Compiling the kernels: a few minutes, once. Each step is counted."
 	$(BIN)/python -m pip install --quiet scikit-build-core nanobind cmake ninja
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable .
-	@touch $@
+	$(call install,.)
 
 # What tests, linters and benchmarks need beyond that.
 $(STAMP): $(PACKAGE)
-	$(BIN)/python -m pip install --quiet --no-build-isolation --editable ".[dev]"
-	@touch $@
+	@echo "Installing what tests and documentation need, once."
+	$(call install,".[dev]")
 
 demo: $(PACKAGE)
 	@$(BIN)/python -m vhem.demo

@@ -3,13 +3,54 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from pathlib import Path
+from typing import NamedTuple
 
+from vhem._support import errors
 from vhem._support.optional import how_to_install
 
 ROOT = Path(__file__).parents[1]
 INTERNAL = re.compile(r"^\W*$")
+#: What takes templates, and after how many other arguments.
+TEMPLATES = {"InputError": 0, "InputTypeError": 0, "CellError": 0, "FitWarning": 0}
+TEMPLATES |= {"warn_if_any": 1, "_warn_of_counts": 1, "ParameterError": 2}
+WARNERS = ("warn_if_any", "_warn_of_counts")
+FIXED = {
+    "NotConvergedWarning": errors.NotConvergedWarning("…", "…", 100),
+    "BoundError": errors.BoundError("…", 2.0, 1.0),
+}
+
+
+class Value:
+    """Stands for any value in a template."""
+
+    def __format__(self, words: str) -> str:
+        one, _, many = words.partition("|")
+        return many or (f"… {one}s" if one.isalpha() and len(one) > 1 else "…")
+
+    def __str__(self) -> str:
+        return "…"
+
+    __repr__ = __str__
+
+
+class Said(NamedTuple):
+    """A message in the source."""
+
+    kind: str
+    problem: str
+    cures: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()  #: fields of the templates that are values
+    is_template: bool = False
+
+    @property
+    def text(self) -> str:
+        """The message as its readers see it, with … where a value is put in."""
+        if not self.is_template:
+            return self.problem
+        return errors.InputError(self.problem, *self.cures, **dict.fromkeys(self.values, Value())).told()
 
 
 def text_of(node: ast.expr) -> str:
@@ -25,25 +66,55 @@ def text_of(node: ast.expr) -> str:
     return "…"
 
 
-def messages_of(path: Path) -> list[tuple[str, str]]:
-    """Return the kind and text of every warning and error that a file raises."""
-    found = []
-    for node in ast.walk(ast.parse(path.read_text())):
+class Source:
+    """A file, and the constants that are known in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.tree = ast.parse(path.read_text())
+        module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        self._constants = vars(importlib.import_module(module))
+
+    def template(self, node: ast.expr) -> str:
+        """Return a template: written where it is used, or a constant."""
+        constant = self._constants.get(node.id) if isinstance(node, ast.Name) else None
+        return constant if isinstance(constant, str) else text_of(node)
+
+    def said(self, call: ast.Call) -> Said:
+        """Return the message of an error or a warning that is made."""
+        kind = ast.unparse(call.func)
+        if kind == "warnings.warn":
+            return Said(ast.unparse(call.args[1]) if len(call.args) > 1 else "UserWarning", text_of(call.args[0]))
+        if kind not in TEMPLATES or (kind not in WARNERS and self._constants.get(kind) is not getattr(errors, kind)):
+            return Said(kind, str(FIXED[kind]) if kind in FIXED else text_of(call.args[0]))
+        start = TEMPLATES[kind]
+        problem, *cures = (self.template(node) for node in call.args[start:])
+        if kind == "ParameterError":
+            name = text_of(call.args[0])
+            problem = f"{'{name}' if name == '…' else f'{{{name}}}'} {problem}"
+        values = ("name", "value", "n", *(str(keyword.arg) for keyword in call.keywords))
+        return Said("FitWarning" if kind in WARNERS else kind, problem, tuple(cures), values, True)
+
+
+def messages_of(path: Path) -> list[Said]:
+    """Return every warning and error of a file."""
+    source = Source(path)
+    found: list[Said] = []
+    for node in ast.walk(source.tree):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
-            kind = ast.unparse(node.exc.func)
-            found.append((kind, text_of(node.exc.args[0])))
+            found.append(source.said(node.exc))
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
-            kind = ast.unparse(node.args[1]) if len(node.args) > 1 else "UserWarning"
-            found.append((kind, text_of(node.args[0])))
-    once = [(kind, re.sub("…+", "…", text)) for kind, text in found]  # two values side by side
-    return [(kind, text) for kind, text in once if not INTERNAL.match(text.replace("…", ""))]
+            found.append(source.said(node.args[0] if isinstance(node.args[0], ast.Call) else node))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in WARNERS:
+            found.append(source.said(node))
+    return [said for said in found if not INTERNAL.match(said.text.replace("…", ""))]
 
 
 def page() -> str:
     """Return the list as Markdown, one table per part of the package."""
     lines = ["# Every message", "", "Read off the source; … stands for a value. What to do is part of the message.", ""]
     for folder in sorted({p.parent for p in (ROOT / "src/vhem").rglob("*.py")}):
-        rows = sorted({row for path in folder.glob("*.py") for row in messages_of(path)})
+        said = [said for path in folder.glob("*.py") for said in messages_of(path)]
+        rows = sorted({(one.kind, re.sub("…+", "…", one.text)) for one in said})  # two values side by side are one
         if rows:
             name = ".".join(folder.relative_to(ROOT / "src").parts)
             lines += [f"## {name}", "", "| kind | message |", "| --- | --- |"]

@@ -1,4 +1,4 @@
-"""Random models, the engines that this machine runs, and the truth by enumeration."""
+"""Random models, the engines that this machine runs, the truth by enumeration, and real data where there are any."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from vhem import H3M, HMM
+from vhem.datasets import eye_movements
+from vhem.datasets.folder import find_data
 from vhem.kernels import engine as engine_module
 
 ORDER = ["baseline", "avx2", "avx512"]
@@ -112,3 +115,16 @@ def data_folder():
     """Return the folder of real data: `VHEM_DATA`, or else the one beside the repository."""
     default = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
     return Path(os.environ.get("VHEM_DATA", default))
+
+
+def loaded(load, *arguments, **options):
+    """Return what `load` gives; skip, in its own words of how to get the data, where they are not there."""
+    try:
+        return load(*arguments, **options)
+    except FileNotFoundError as missing:
+        pytest.skip(str(missing))
+
+
+def faces_folder():
+    """Return the folder of the EMHMM toolbox's demonstration files, or skip."""
+    return loaded(find_data, "emhmm_faces", eye_movements._HOW_TO_GET)

@@ -122,7 +122,7 @@ def test_one_seed_one_answer_whatever_the_threads(data):
 
 def test_a_class_with_one_sequence_keeps_its_one_hmm():
     X, y = simulated(4)
-    with pytest.warns(RuntimeWarning, match="1 of 2 classes have fewer sequences than n_components=2"):
+    with pytest.warns(RuntimeWarning, match="1 of 2 classes has fewer sequences than n_components=2"):
         fit = H3MClassifier(random_state=0).fit(X[:5], y[:5])
     assert [len(model) for model in fit.class_models_] == [2, 1]
     assert fit.predict([X[4]]).tolist() == ["b"]
@@ -147,8 +147,8 @@ def test_missing_values_are_marginalised():
         ({"method": "svm"}, "method must be one of"),
         ({"n_components": 0}, "n_components must be an integer of at least 1"),
         ({"likelihood": "log"}, "likelihood must be one of"),
-        ({"priors": [0.5, 0.5]}, "one probability for each of 3 classes"),
-        ({"priors": "flat"}, "priors, where it is no array, must be one of"),
+        ({"priors": [0.5, 0.5]}, "one probability per class"),
+        ({"priors": "flat"}, "priors must be 'empirical', 'uniform' or one probability per class, got 'flat'"),
         ({"tau": 2.5}, "tau must be an integer"),
     ],
 )
@@ -168,6 +168,8 @@ def test_bad_labels(data):
     fit = H3MClassifier("em", random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="class 'a' is known already, and method='em' cannot add to it"):
         fit.partial_fit(X[:3], y[:3])
+    with pytest.raises(ValueError, match="y holds numbers, but the classes so far are text; give labels"):
+        fit.partial_fit(X[:2], [1, 2])
     with pytest.raises(ValueError, match="X has 1 dimensions, but earlier sequences had 2"):
         fit.partial_fit([np.zeros(5), np.ones(5)], ["d", "d"])
     with pytest.raises(ValueError, match="priors is an array, which cannot grow"):

@@ -1,9 +1,10 @@
-"""Messages of the library, in the words of the command."""
+"""Messages are data: Python shows parameters, the command shows options, and users' own words stay as they are."""
 
 from __future__ import annotations
 
 import inspect
-import re
+import pickle
+import string
 import sys
 from pathlib import Path
 
@@ -12,67 +13,101 @@ import pytest
 from test_cli import run
 
 import vhem
+from vhem._support.errors import Count, Explained, FitWarning
+from vhem.cli.naming import Doing, told
 from vhem.cli.run_folder import RunFolder
-from vhem.cli.wording import CLUSTERING, LEARNING, in_options
 
 ROOT = Path(__file__).parents[1]
+NOT_CONVERGED = vhem.NotConvergedWarning("VHEM", "the bound", 9)
 
 
-@pytest.mark.parametrize(
-    ("said", "shown"),
-    [
-        ("n_init must be an integer of at least 1, got 0.", "--starts must be an integer of at least 1, got 0."),
-        ("covariance_type must be one of 'diag'", "--covariance must be one of 'diag'"),
-        ("no sequence has the 4 frames that n_states=3 needs", "no sequence has the 4 frames that --states 3 needs"),
-        ("Mend it, or leave such parts out by on_error='skip'.", "Mend it, or leave such parts out by --skip-broken."),
-        ("stopped after max_iter=9 iterations before it had settled to tol=1e-05; raise max_iter or tol.",
-         "stopped after 9 iterations before it had settled; raise --max-iter."),
-        ("2 states had died; n_states may be too large (1 of 3 HMMs).",
-         "2 states had died; --states may be too large (1 of 3 HMMs)."),
-        ("has '1,5'; if that is a decimal comma, say decimal=','",
-         "has '1,5'; if that is a decimal comma, give --decimal ,"),
-        ("column 'n_init_time' is empty in row 3; fill it or drop the row.",
-         "column 'n_init_time' is empty in row 3; fill it or drop the row."),
-    ],
-)  # fmt: skip
-def test_parameters_become_options(said, shown):
-    assert in_options(said, LEARNING) == shown
-
-
-def test_what_is_done_decides_which_option_is_meant():
-    said = "raise n_init; n_states may be too large"
-    assert in_options(said, LEARNING) == "raise --starts; --states may be too large"
-    assert in_options(said, CLUSTERING) == "raise --restarts; --center-states may be too large"
-
-
-def test_every_message_that_names_a_parameter_is_translated():
-    """Nothing that the command's algorithms say speaks of parameters that only Python has."""
+def messages():
     sys.path.insert(0, str(ROOT / "docs"))
     try:
         from list_messages import messages_of  # a script beside the documentation
     finally:
         sys.path.pop(0)
+    return [
+        said for path in sorted((ROOT / "src/vhem").rglob("*.py")) for said in messages_of(path) if said.is_template
+    ]
+
+
+def fields(template):
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name}
+
+
+@pytest.mark.parametrize(
+    ("said", "python", "command"),
+    [
+        (vhem.ParameterError("n_init", 0, "must be an integer of at least {least}", least=1),
+         "n_init must be an integer of at least 1, got 0.", "--starts must be an integer of at least 1, got 0."),
+        (vhem.InputError("no sequence has the {n} frames that {n_states:{k}} needs", n=4, k=3),
+         "no sequence has the 4 frames that n_states=3 needs.", "no sequence has the 4 frames that --states 3 needs."),
+        (vhem.InputError("{part} is broken", "Fix it", "leave such parts out by {on_error:'skip'}", part="p1"),
+         "p1 is broken. Fix it, or leave such parts out by on_error='skip'.",
+         "p1 is broken. Fix it, or leave such parts out by --skip-broken."),
+        (NOT_CONVERGED,
+         "VHEM stopped after 9 iterations, before the bound had converged; raise max_iter, or raise tol.",
+         "VHEM stopped after 9 iterations, before the bound had converged; raise --max-iter."),
+        (FitWarning("{n:state} {n:is|are} never visited", "{n_states} may be too large", n=Count(1)),
+         "1 state is never visited; n_states may be too large.",
+         "1 state is never visited; --states may be too large."),
+        (vhem.CellError("has {value!r}", "if that is a decimal comma, give {decimal:','}",
+                        value="1,5").at("t.csv", 3, "x"),
+         "t.csv, row 3: column 'x' has '1,5'; if that is a decimal comma, give decimal=','.",
+         "t.csv, row 3: column 'x' has '1,5'; if that is a decimal comma, give --decimal ,."),
+        (vhem.InputError("{path} is empty", path="n_states/{n_init}.csv"),
+         "n_states/{n_init}.csv is empty.", "n_states/{n_init}.csv is empty."),
+        (vhem.InputError("{path}: {fault}", path="n_init.csv", fault=vhem.ParameterError("id", "n", "is {value!r}")),
+         "n_init.csv: id is 'n'.", "n_init.csv: --id is 'n'."),
+    ],
+)  # fmt: skip
+def test_parameters_become_options(said, python, command):
+    assert str(said) == python
+    assert told(said, Doing.LEARNING) == command
+
+
+def test_what_is_done_decides_which_option_is_meant():
+    said = vhem.InputError("{n_states} may be too large", "raise {n_init}")
+    assert told(said, Doing.LEARNING) == "--states may be too large; raise --starts."
+    assert told(said, Doing.CLUSTERING) == "--center-states may be too large; raise --restarts."
+
+
+def test_errors_are_data_and_survive_copies():
+    with pytest.raises(vhem.ParameterError) as caught:
+        vhem.VHEM(n_clusters=0).fit(vhem.datasets.simulated_study().hmms)
+    assert (caught.value.name, caught.value.value) == ("n_clusters", 0)
+    assert issubclass(vhem.InputTypeError, TypeError)
+    cell = vhem.CellError("has {value!r}", value="{n_init}", file="t.csv", row=7, column="x")
+    for error in (caught.value, cell, NOT_CONVERGED, vhem.BoundError("the bound", 2.0, 1.0)):
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), str(copy), vars(copy)) == (type(error), str(error), vars(error))
+    assert (cell.file, cell.row, cell.column, cell.value) == ("t.csv", 7, "x", "{n_init}")
+
+
+def test_templates_name_values_and_parameters_only():
+    """A field that is neither given nor a parameter is a misspelling; a template made by an f-string is none."""
+    public = [getattr(vhem, name) for name in vhem.__all__]
+    callables = [thing for thing in public if callable(thing)]
+    parameters = {name for thing in callables for name in inspect.signature(thing).parameters}
+    said = messages()
+    assert len(said) >= 20
+    for one in said:
+        for template in (one.problem, *one.cures):
+            assert "…" not in template, f"{one} is no literal"
+            assert fields(template) <= {*one.values, *parameters, "name"}, template
+
+
+def test_the_command_has_an_option_for_every_parameter_that_it_speaks_of():
+    """Nothing that the command's algorithms say speaks of parameters that only Python has."""
     python_only = set()
-    for name in ("fit_hmms", "VHEM", "HierarchicalVHEM", "MixtureOfHMMs", "read_parts"):
+    for name in ("fit_hmms", "VHEM", "HierarchicalVHEM", "MixtureOfHMMs", "read_parts", "read_sequences"):
         python_only |= {p for p in inspect.signature(getattr(vhem, name)).parameters if "_" in p}
-    python_only -= {"sample_weight"}  # which the command never gives
-    files = (
-        "estimators/fit_hmms",
-        "em/grouped",
-        "em/many_hmms",
-        "estimators/mixture",
-        "em/loop",
-        "estimators/hierarchy",
-        "estimators/cluster_tree",
-        "_support/phrases",
-    )
-    paths = [ROOT / f"src/vhem/{name}.py" for name in files]
-    paths += [*(ROOT / "src/vhem/sequences").rglob("*.py"), ROOT / "src/vhem/scale/parts.py"]
-    messages = [text.replace("…", "7") for path in paths for _, text in messages_of(path)]
-    named = [text for text in messages if re.search(rf"\b({'|'.join(python_only)})\b", text)]
-    assert len(named) >= 8, "the list of messages is empty, or names have changed"
-    left = [t for t in named if re.search(rf"\b({'|'.join(python_only)})\b", in_options(t, LEARNING))]
-    assert not left
+    said = [Explained(one.problem, *one.cures, **dict.fromkeys(one.values, Count(7))) for one in messages()]
+    named = [one for one in said if any(name in str(one) for name in python_only)]
+    assert len(named) >= 5, "the list of messages is empty, or names have changed"
+    shown = [told(one, doing) for one in named for doing in Doing]
+    assert not [text for text in shown if any(name in text for name in python_only)]
 
 
 @pytest.mark.filterwarnings("ignore")

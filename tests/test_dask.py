@@ -171,11 +171,17 @@ class Processes:
         self.scheduler = self._start(
             "dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)
         )
-        while not file.exists():
-            assert self.scheduler.poll() is None
-            time.sleep(0.05)
-        self.address = json.loads(file.read_text())["address"]
+        self.address = self._written(file)["address"]
         self.worker = self._start("dask_worker", self.address, "--nthreads", "1", "--no-nanny")
+
+    def _written(self, file):
+        """Wait for the scheduler's file with all its content: it is there, and empty, before it is written."""
+        while True:
+            assert self.scheduler.poll() is None, "the scheduler ended before it wrote its file"
+            try:
+                return json.loads(file.read_text())
+            except (FileNotFoundError, json.JSONDecodeError):
+                time.sleep(0.05)
 
     @staticmethod
     def _start(program, *arguments):

@@ -7,6 +7,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
+from helpers import loaded
 from scipy.io import savemat
 from sklearn.metrics import adjusted_rand_score
 from test_bvh import FILE
@@ -57,10 +58,7 @@ def test_motion_from_bvh_files(nowhere):
 
 
 def test_motion_as_prepared():
-    try:
-        data, everything = load_cmu_motion(), load_cmu_motion(all_trials=True)
-    except FileNotFoundError as missing:
-        pytest.skip(str(missing))
+    data, everything = loaded(load_cmu_motion), loaded(load_cmu_motion, all_trials=True)
     assert len(set(data.labels)) == 8
     assert (len(data.positions), len(everything.positions)) == (56, 136)
     assert all(np.isfinite(p).all() and p.shape[1:] == (31, 3) for p in data.positions)
@@ -151,10 +149,7 @@ def test_downloads_are_checked_against_the_complete_set(nowhere, monkeypatch):
 
 
 def test_letters_as_prepared():
-    try:
-        data = load_character_trajectories()
-    except FileNotFoundError as missing:
-        pytest.skip(str(missing))
+    data = loaded(load_character_trajectories)
     assert len(data.sequences) == 2858
     assert len(set(data.labels.tolist())) == 20
     assert (data.sequences.lengths.min(), data.sequences.lengths.max()) == (60, 182)
@@ -163,10 +158,7 @@ def test_letters_as_prepared():
 
 
 def test_music_as_prepared():
-    try:
-        gtzan, cal500 = load_gtzan_features(), load_cal500()
-    except FileNotFoundError as missing:
-        pytest.skip(str(missing))
+    gtzan, cal500 = loaded(load_gtzan_features), loaded(load_cal500)
     assert (len(gtzan.songs), gtzan.tags.shape, gtzan.songs.n_dims) == (1000, (1000, 17), 39)
     assert (gtzan.split == "test").sum() == 290
     assert (len(cal500.songs), cal500.tags.shape) == (499, (499, 149))

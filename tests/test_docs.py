@@ -16,7 +16,7 @@ from vhem.cli import app
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "generated" not in p.parts)]
 MODULES = [f"vhem{part}" for part in ("", ".datasets", ".executors", ".files", ".plotting", ".report", ".scale")]
-RECORDS = ["vhem.files.registry", "vhem.files.model_files"]  # classes that only hold something, with documented fields
+RECORDS = ["vhem._support.saving", "vhem.files.model_files"]  # classes that only hold something, with documented fields
 
 
 @pytest.mark.filterwarnings("ignore")  # examples leave the seed open, and a fit may say that it is not done
@@ -25,7 +25,7 @@ def test_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks, namespace = re.findall(r"```python\n(.*?)```", page.read_text(), re.S), {}
     for block in blocks:
-        exec(compile(block, str(page), "exec"), namespace)
+        exec(compile(block, str(page), "exec", dont_inherit=True), namespace)
     assert "vhem" in namespace
 
 

@@ -4,7 +4,7 @@ import runpy
 from pathlib import Path
 
 import pytest
-from helpers import data_folder
+from helpers import data_folder, loaded
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="the examples draw with matplotlib")
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
@@ -15,10 +15,7 @@ def test_examples_run(example, tmp_path, monkeypatch):
     pyplot.switch_backend("Agg")
     monkeypatch.setenv("VHEM_DATA", str(data_folder()))
     monkeypatch.chdir(tmp_path)
-    try:
-        runpy.run_path(str(example))
-    except FileNotFoundError as missing:
-        pytest.skip(str(missing))
+    loaded(runpy.run_path, str(example))
     assert len(pyplot.get_fignums()) >= 3, "pictures were drawn"
     for number in pyplot.get_fignums():
         pyplot.figure(number).canvas.draw()

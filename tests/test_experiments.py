@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers import loaded
 from typer.testing import CliRunner
 
 from vhem.cli import app
@@ -20,10 +21,7 @@ from vhem.studies.results import remembered
 
 
 def test_motion_study_in_small(tmp_path):
-    try:
-        load_cmu_motion()
-    except FileNotFoundError as missing:
-        pytest.skip(str(missing))
+    loaded(load_cmu_motion)
     said = []
     paths = motion.run(tmp_path, 1, progress=said.append, settings=motion.Settings(n_trees=2, n_init=4, n_starts=1))
     assert {path.name for path in paths} == {"motion.md", "motion.json", "motion_hierarchy.png", "motion_hierarchy.svg"}
@@ -58,15 +56,8 @@ def test_principal_components_keep_the_variance_asked_for():
     assert np.mean([r[:, 0].var() for r in reduced]) == pytest.approx(1.0, rel=0.1)
 
 
-def skip_without(load):
-    try:
-        load()
-    except FileNotFoundError as missing:
-        pytest.skip(str(missing))
-
-
 def test_handwriting_study_in_small(tmp_path):
-    skip_without(load_character_trajectories)
+    loaded(load_character_trajectories)
     small = handwriting.Settings(
         taus=(5,), n_init=2, letters=4, tuned_sizes=((6, 1), (8, 1)), tuned_sizes_with_place=((6, 1),)
     )
@@ -92,7 +83,7 @@ SMALL_MUSIC = music.Settings(
 
 @pytest.mark.parametrize(("source", "load"), [("gtzan", load_gtzan_features), ("cal500_intro", load_cal500)])
 def test_music_study_in_small(source, load, tmp_path):
-    skip_without(load)
+    loaded(load)
     least = 4 if source == "gtzan" else 40
     systems = ("VHEM-H3M", "EM-H3M", "HEM-GMM", music.LOGISTIC, music.CHANCE)
     paths = music.run(
@@ -111,7 +102,7 @@ def test_music_study_in_small(source, load, tmp_path):
 
 
 def test_parts_of_the_music_study_side_by_side(tmp_path):
-    skip_without(load_cal500)
+    loaded(load_cal500)
     options = {"source": "cal500_intro", "seeds": 2, "systems": (music.CHANCE,), "progress": lambda _: None}
     small = SMALL_MUSIC._replace(least_songs=40)
     alone = music.run(tmp_path / "alone", settings=small, own_process=False, **options)

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import data_folder, left_right, random_h3m, random_hmm
+from helpers import left_right, loaded, random_h3m, random_hmm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.exceptions import ConvergenceWarning
 
 from vhem import H3M, HMM, Sequences, fit_hmms
+from vhem.datasets import handwriting
+from vhem.datasets.folder import find_data
 from vhem.em import many_hmms as batch_em
 from vhem.em.loop import BoundError
 from vhem.kernels import counting as kernels
@@ -270,18 +272,18 @@ def test_dead_states_are_started_again_and_counted():
     rng = np.random.default_rng(12)
     y = np.repeat([0.0, 9.0], 40) + rng.normal(size=80)
     dead = HMM([0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]], [[4.5], [1e5]], [[25.0], [1e-3]])
-    with pytest.warns(RuntimeWarning, match="1 state had died and was started again"):
+    with pytest.warns(RuntimeWarning, match="1 state became empty and was re-initialised"):
         h3m, report = fit_hmms([y], init=dead, random_state=0, max_iter=500, return_report=True)
     assert report.n_reseeded.tolist() == [1]
     np.testing.assert_allclose(np.sort(h3m.means.ravel()), [0, 9], atol=0.6)
 
 
 def test_what_was_repaired_is_told_once():
-    with pytest.warns(RuntimeWarning, match=r"3 Gaussians have variances at their floor .* \(3 of 3 HMMs\)"):
+    with pytest.warns(RuntimeWarning, match=r"3 Gaussians have variances at their floor: .* \(3 of 3 HMMs\)"):
         fit_hmms([np.full((500, 1), 2.0)] * 3, 1, covars_prior=0.0)
     with pytest.warns(RuntimeWarning, match=r"dimensions \[1\] are missing everywhere"):
         fit_hmms([np.column_stack([np.arange(9.0), np.full(9, np.nan)])], 1)
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 iterations; raise max_iter or tol"):
+    with pytest.warns(ConvergenceWarning, match="after 1 iteration, before .*; raise max_iter, or raise tol"):
         fit_hmms(simulated(np.random.default_rng(0)), 3, max_iter=1, random_state=0)
 
 
@@ -383,9 +385,7 @@ def process_time(work):
 @QUIET
 def test_handwritten_letters_are_told_apart():
     """One 16-state left-right HMM per letter; hmmlearn reaches 0.945 by the same protocol."""
-    path = data_folder() / "character_trajectories" / "character_trajectories.npz"
-    if not path.exists():
-        pytest.skip(f"the Character Trajectories data are not at {path}; set VHEM_DATA to their folder")
+    path = loaded(find_data, "character_trajectories/character_trajectories.npz", handwriting._HOW_TO_GET)
     with np.load(path, allow_pickle=False) as file:
         data = {name: file[name] for name in file.files}
     offsets = np.concatenate([[0], np.cumsum(data["lengths"])])

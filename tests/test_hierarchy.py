@@ -173,7 +173,7 @@ def test_one_seed_one_tree():
         ({"levels": (2, 4)}, "strictly decrease"),
         ({"levels": ()}, "at least one level"),
         ({"levels": 3}, "levels must be a sequence"),
-        ({"levels": (4, 0)}, "each of levels must be an integer of at least 1"),
+        ({"levels": (4, 0)}, "levels must hold integers of at least 1, got 0"),
         ({"variant": "leaves"}, "variant must be one of 'centres', 'inputs'"),
         ({"tau": 0}, "tau must be"),
     ],
@@ -209,7 +209,7 @@ def test_choosing_needs_something_to_choose_from():
     h3m, _ = nested(n_inputs=16)
     with pytest.raises(ValueError, match="at least 2 HMMs, got 8 and 1"):
         choose_n_clusters(h3m[:1])
-    with pytest.raises(ValueError, match="each of candidates must be an integer"):
+    with pytest.raises(ValueError, match="candidates must hold integers"):
         choose_n_clusters(h3m, [0, 1])
 
 
@@ -235,9 +235,9 @@ def test_only_the_tree_that_is_kept_warns(monkeypatch):
 @pytest.mark.filterwarnings("ignore:.*visited by no input")  # of centres with one input, in folds of five
 def test_more_clusters_than_inputs_are_refused():
     h3m, _ = nested(n_inputs=16)
-    with pytest.raises(ValueError, match="levels: the first is 8, but there are only 5 HMMs; ask for at most 5"):
+    with pytest.raises(ValueError, match="levels asks for 8, but there are only 5 HMMs; ask for at most 5"):
         HierarchicalVHEM().fit(h3m[:5])
-    with pytest.raises(ValueError, match="candidates: the largest is 6, but there are only 5 HMMs"):
+    with pytest.raises(ValueError, match="candidates asks for 6, but there are only 5 HMMs"):
         choose_n_clusters(h3m[:5], [2, 6])
     # Half of the inputs may be fewer than the clusters: each then has a cluster to itself.
     numbers = choose_n_clusters(h3m[:5], [2, 5], n_resamples=1, random_state=0)

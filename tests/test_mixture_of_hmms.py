@@ -73,7 +73,7 @@ def test_one_iteration_is_that_of_the_equations():
     rng = np.random.default_rng(1)
     start = random_h3m(rng, 3, 2, 1, 2)
     ys = [rng.normal(size=(12, 2)) for _ in range(9)]
-    with pytest.warns(ConvergenceWarning, match="max_iter=1 iterations"):
+    with pytest.warns(ConvergenceWarning, match="stopped after 1 iteration, before"):
         fit = MixtureOfHMMs(3, 2, init=start, max_iter=1, reg_covar=0).fit(ys)
     joint = start.log_likelihoods(ys) + np.log(start.weights)
     z = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
@@ -168,7 +168,7 @@ def test_hard_input_gives_a_usable_mixture(ys, init):
 
 
 def test_more_hmms_than_sequences_are_refused():
-    with pytest.raises(ValueError, match="n_components is 3, but there are only 2 sequences; ask for at most 2"):
+    with pytest.raises(ValueError, match="n_components asks for 3, but there are only 2 sequences; ask for at most 2"):
         MixtureOfHMMs(3).fit(np.zeros((2, 5, 1)))
 
 
@@ -196,7 +196,7 @@ def test_a_falling_likelihood_is_an_error(monkeypatch):
         ({"n_components": 0}, "n_components must be"),
         ({"n_states": 1.5}, "n_states must be"),
         ({"init": "best"}, "init must be one of 'auto', 'smyth'"),
-        ({"init": random_h3m(np.random.default_rng(0), 3)}, "init has 3 HMMs but n_components is 2"),
+        ({"init": random_h3m(np.random.default_rng(0), 3)}, "n_components is 2, but init has 3 HMMs"),
         ({"time_limit": -1}, "time_limit must be"),
         ({"topology": "ring"}, "topology must be"),
     ],

@@ -282,6 +282,19 @@ def test_immutable_even_after_pickling():
     assert h3m[0] != h3m[1]
 
 
+def test_ids_cannot_be_changed():
+    h3m = random_h3m(np.random.default_rng(8)).with_ids("abcd"[: len(random_h3m(np.random.default_rng(8)))])
+    ids = list(h3m.ids)
+    for other in (h3m, h3m.with_weights(None), pickle.loads(pickle.dumps(h3m)), copy.deepcopy(h3m)):
+        with pytest.raises(TypeError, match="belongs to an immutable object"):
+            other.ids[0] = "changed"
+        with pytest.raises(TypeError, match="belongs to an immutable object"):
+            other.ids.append("more")
+        assert other.ids == h3m.ids == ids
+    with pytest.raises(TypeError, match=r"ids has the list \['b'\]"):
+        H3M([h3m[0], h3m[1]], ids=["a", ["b"]])
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from(["fortran", "strided", "float32", "list"]), st.integers(0, 2**31))
 def test_memory_layout_does_not_matter(layout, seed):

@@ -8,7 +8,7 @@ import struct
 import numpy as np
 import pytest
 import scipy.io
-from helpers import data_folder, random_h3m, random_hmm
+from helpers import loaded, random_h3m, random_hmm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import adjusted_rand_score
@@ -236,11 +236,7 @@ def test_plain_files_that_are_refused(tmp_path):
 @pytest.fixture(scope="module")
 def faces():
     pytest.importorskip("python_calamine")
-    if not (data_folder() / "emhmm_faces").exists():
-        pytest.skip("the EMHMM toolbox's demonstration files are not there")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VHEM_DATA", str(data_folder()))
-        return load_eye_movements(), load_eye_movements(durations=True)
+    return loaded(load_eye_movements), loaded(load_eye_movements, durations=True)
 
 
 def test_eye_movements_as_described(faces):

@@ -73,7 +73,7 @@ def test_several_columns_name_the_sequences_of_parquet(tmp_path):
     rows["trial"] = np.repeat(np.arange(24) % 3, lengths)  # a person's first trial comes again
     pq.write_table(pa.table(rows), tmp_path / "t.parquet", row_group_size=30)
     with pytest.raises(
-        ValueError, match=r"rows of person / trial = '\d / \d' do not stand together .* Sort the file by"
+        ValueError, match=r"rows of person / trial = \('?\d'?, \d\) are not adjacent .* Sort the file by"
     ):
         vhem.read_parts(tmp_path / "t.parquet", ["person", "trial"], values=["x"])
 
@@ -324,7 +324,7 @@ def test_row_groups_give_back_the_sequences(tmp_path_factory, lengths, rows_per_
 @pytest.mark.parametrize("rows_per_group", [1, 2, 3, 100])
 def test_an_id_that_comes_again_is_an_error(tmp_path, names, rows_per_group):
     write_parquet(tmp_path / "twice.parquet", Sequences([np.zeros((2, 2))] * 4), rows_per_group, names)
-    with pytest.raises(ValueError, match="do not stand together"):
+    with pytest.raises(ValueError, match="are not adjacent"):
         read_parts(tmp_path / "twice.parquet", id="id", values=["x", "y"])
 
 
@@ -448,7 +448,7 @@ def test_bad_parts(data, tmp_path):
         estimator().fit("data.parquet")
     with pytest.raises(FileNotFoundError, match="there is no file"):
         read_parts(tmp_path / "nothing")
-    with pytest.raises(FileNotFoundError, match="has no files"):
+    with pytest.raises(FileNotFoundError, match="no file that could be read"):
         read_parts(tmp_path)
     write_parquet(tmp_path / "a.parquet", data[1][:5], 100)
     with pytest.raises(ValueError, match="give id"):
@@ -494,8 +494,12 @@ def test_a_checkpoint_of_another_fit_is_refused(data, tmp_path):
         estimator(checkpoint=path, tau=7).fit(parts)
     with pytest.raises(ValueError, match=r"other settings \(random_state\)"):
         estimator(checkpoint=path, random_state=1).fit(parts)
-    with pytest.raises(ValueError, match="first 2 parts are not those"):
+    with pytest.raises(ValueError, match="first 2 parts are not those of the checkpoint"):
         estimator(checkpoint=path).fit(parts[1:])
+    with pytest.raises(ValueError, match=r"1 part was given, but the checkpoint was made from 2; give the same parts"):
+        estimator(checkpoint=path).fit(parts[:1])
+    with pytest.raises(ValueError, match="first 2 parts are not those"):  # other data under the same names
+        estimator(checkpoint=path).fit(split_sequences(data[1][::-1], 500))
     data[0].save(tmp_path / "model.vhem")
     with pytest.raises(vhem.ModelFileError, match="holds a H3M, not the checkpoint"):
         estimator(checkpoint=tmp_path / "model.vhem").fit(parts)

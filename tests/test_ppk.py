@@ -198,7 +198,7 @@ def test_degenerate_collections():
     ("change", "message"),
     [
         ({"n_clusters": 0}, "n_clusters must be an integer of at least 1"),
-        ({"n_clusters": 5}, "n_clusters is 5, but there are only 4"),
+        ({"n_clusters": 5}, "n_clusters asks for 5, but there are only 4"),
         ({"length": 2.5}, "length must be an integer"),
         ({"rho": 0.0}, "rho must be a finite number greater than 0"),
         ({"temperature": -1.0}, "temperature must be"),

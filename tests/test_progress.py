@@ -83,7 +83,7 @@ def test_thin_data_are_named():
     with pytest.warns(RuntimeWarning) as caught:
         fit_hmms(sequences, n_states=3, random_state=0)
     said = " ".join(str(w.message) for w in caught)
-    assert "fewer frames than states in 'short': use fewer states" in said
+    assert "fewer frames than states in 'short'; use fewer states" in said
     assert "nothing but missing values in 'empty'" in said
     assert "'good'" not in said
     many = [[1.0, 2.0]] * 7

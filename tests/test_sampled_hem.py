@@ -89,7 +89,7 @@ def test_frames_far_from_the_origin_and_single_frames():
         ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
         ({"tau": 1.5}, "tau must be an integer"),
         ({"init": "x"}, "init must be one of"),
-        ({"init": random_h3m(np.random.default_rng(0), 3)}, "init has 3 HMMs but n_clusters is 2"),
+        ({"init": random_h3m(np.random.default_rng(0), 3)}, "n_clusters is 2, but init has 3 HMMs"),
     ],
 )
 def test_bad_parameters(change, message):
@@ -103,7 +103,7 @@ def test_bad_use():
         SampledHEM(1).fit(np.zeros((3, 2)))
     with pytest.raises(NotFittedError):
         SampledHEM(1).predict(h3m)
-    with pytest.warns(ConvergenceWarning, match="SampledHEM stopped after max_iter=1"):
+    with pytest.warns(ConvergenceWarning, match="SampledHEM stopped after 1 iteration, before"):
         fit = SampledHEM(2, max_iter=1, tol=1e-12, random_state=0).fit(h3m)
     with pytest.raises(ValueError, match="must model the same kind of observation"):
         fit.predict(random_h3m(np.random.default_rng(0), 2, d=5))

@@ -79,8 +79,10 @@ def test_indexing_equals_indexing_a_list(lengths, data):
     plain = [np.full((T, 2), i, dtype=float) for i, T in enumerate(lengths)]
     s = Sequences(plain, ids=[f"s{i}" for i in range(len(plain))])
     index = data.draw(st.lists(st.integers(-len(plain), len(plain) - 1), min_size=1, max_size=10))
-    expected = Sequences([plain[i] for i in index], ids=[s.ids[i] for i in index])
-    assert s[index] == s[np.array(index)] == expected
+    chosen = s[index]
+    assert chosen == s[np.array(index)]
+    assert chosen.ids == chosen.keys == [s.ids[i] for i in index]
+    assert all(np.array_equal(x, plain[i]) for x, i in zip(chosen, index, strict=True))
     mask = np.isin(np.arange(len(plain)), np.array(index) % len(plain))
     assert s[mask] == s[np.flatnonzero(mask)] == s[mask.tolist()]
     assert s[::-1] == s[np.arange(len(plain))[::-1]]

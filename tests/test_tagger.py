@@ -9,8 +9,8 @@ from sklearn.model_selection import cross_val_score
 
 import vhem
 from vhem import H3M, H3MTagger, Sequences
+from vhem._support.saving import kind_named
 from vhem.estimators.grouped_mixtures import fit_mixtures
-from vhem.files.registry import kind_named
 from vhem.metrics import annotation_scores, retrieval_scores
 from vhem.supervised import Songs, tag_models
 from vhem.supervised.fragments import cut_fragments

@@ -1,6 +1,16 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
 
 from vhem import plotting, report
+from vhem._support.errors import (
+    BoundError,
+    CellError,
+    FitWarning,
+    InputError,
+    InputTypeError,
+    NotConvergedWarning,
+    ParameterError,
+)
+from vhem._support.version import VERSION
 from vhem.estimators.divergence import divergence, expected_log_likelihood
 from vhem.estimators.dtm import DynamicTextureMixture
 from vhem.estimators.fit_hmms import FitReport, fit_hmms
@@ -21,26 +31,33 @@ from vhem.sequences import Sequences, read_sequences
 from vhem.show_versions import show_versions
 from vhem.supervised import H3MClassifier, H3MTagger
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = [
     "GMM",
     "H3M",
     "HMM",
     "VHEM",
+    "BoundError",
+    "CellError",
     "DynamicTextureMixture",
     "FitReport",
+    "FitWarning",
     "H3MClassifier",
     "H3MTagger",
     "HEMDynamicTextures",
     "HEMGaussianMixture",
     "HMMTransformer",
     "HierarchicalVHEM",
+    "InputError",
+    "InputTypeError",
     "LinearDynamicalSystem",
     "MixtureOfHMMs",
     "MixtureOfLDS",
     "ModelFileError",
+    "NotConvergedWarning",
     "PPKClustering",
+    "ParameterError",
     "Part",
     "PartError",
     "PartitionedH3M",

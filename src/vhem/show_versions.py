@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from importlib import metadata
 
+from vhem._support.version import VERSION
 from vhem.kernels.engine import engine, n_threads
 
 _LIBRARIES = ("numpy", "scipy", "scikit-learn")
@@ -22,7 +23,7 @@ def show_versions() -> None:
     """
     running = engine()
     rows = {
-        "vhem": metadata.version("vhem"),
+        "vhem": VERSION,
         "engine": running.name,
         "instruction set": running.instruction_set,
         "threads": str(n_threads(None)),

@@ -3,26 +3,53 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from vhem._support.arrays import FloatArray
-from vhem.models import H3M, HMM
+from vhem._support.errors import Count, InputError, ParameterError
 
 
 def check_integer(name: str, value: Any, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < minimum:
-        raise ValueError(f"{name} must be an integer of at least {minimum}, got {value!r}.")
+    if not _is_integer(value, minimum):
+        raise ParameterError(name, value, "must be an integer of at least {minimum}", minimum=minimum)
     return int(value)
 
 
-def check_enough(name: str, wanted: int, found: int, things: str) -> None:
+def check_integers(name: str, values: Iterable[Any], minimum: int) -> list[int]:
+    """Return `values` as ints of at least `minimum`."""
+    for value in values:
+        if not _is_integer(value, minimum):
+            raise ParameterError(name, value, "must hold integers of at least {minimum}", minimum=minimum)
+    return [int(value) for value in values]
+
+
+def _is_integer(value: Any, minimum: int) -> bool:
+    return not isinstance(value, bool) and isinstance(value, numbers.Integral) and int(value) >= minimum
+
+
+def check_enough(name: str, wanted: int, found: int, thing: str) -> None:
     """Refuse more clusters than there are things to put into them, as scikit-learn does."""
     if wanted > found:
-        raise ValueError(f"{name} is {wanted}, but there are only {found} {things}; ask for at most {found}.")
+        raise ParameterError(
+            name,
+            wanted,
+            "asks for {value}, but there {found:is|are} only {things}",
+            "ask for at most {found}",
+            found=Count(found),
+            things=format(Count(found), thing),
+        )
+
+
+def check_as_many(n_given: int, thing: str, name: str, n: int) -> None:
+    """Refuse an `init` of more or fewer things than the parameter `name` says."""
+    if n_given != n:
+        raise ParameterError(
+            name, n, "is {value}, but {init} has {things}: make them agree", things=format(Count(n_given), thing)
+        )
 
 
 def check_real(name: str, value: Any, minimum: float, open_interval: bool = False) -> float:
@@ -30,52 +57,30 @@ def check_real(name: str, value: Any, minimum: float, open_interval: bool = Fals
     wrong = isinstance(value, bool) or not isinstance(value, numbers.Real) or not np.isfinite(float(value))
     if wrong or value < minimum or (open_interval and value == minimum):
         relation = "greater than" if open_interval else "of at least"
-        raise ValueError(f"{name} must be a finite number {relation} {minimum:g}, got {value!r}.")
+        wanted = f"{relation} {minimum:g}"
+        raise ParameterError(name, value, "must be a finite number {wanted}", wanted=wanted)
     return float(value)
 
 
 def check_choice(name: str, value: Any, choices: Sequence[str]) -> str:
     """Return `value`, which must be one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}.")
+        raise ParameterError(name, value, "must be one of {choices}", choices=", ".join(map(repr, choices)))
     return value
-
-
-def check_h3m(name: str, value: Any) -> H3M:
-    """Return `value` as an H3M: an H3M itself, one HMM, or a list of HMMs."""
-    if isinstance(value, H3M):
-        return value
-    if isinstance(value, HMM):
-        return H3M([value])
-    if isinstance(value, (list, tuple)) and value and all(isinstance(hmm, HMM) for hmm in value):
-        return H3M(list(value))
-    raise TypeError(f"{name} must be an H3M, an HMM or a list of HMMs, got {_described(value)}.")
-
-
-def _described(value: Any) -> str:
-    if not isinstance(value, (list, tuple)):
-        kind = type(value).__name__
-    elif not value:
-        return f"an empty {type(value).__name__}"
-    else:
-        value = next(item for item in value if not isinstance(item, HMM))
-        kind = f"a {type(value).__name__} in a list"
-    if hasattr(value, "transmat_"):
-        return f"{kind}: convert it by vhem.from_hmmlearn"
-    return f"{kind}: learn HMMs from sequences by vhem.fit_hmms first; to label sequences, use `centers_.predict`"
 
 
 def check_flag(name: str, value: Any) -> bool:
     """Return `value`, which must be True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"{name} must be True or False, got {value!r}.")
+        raise ParameterError(name, value, "must be True or False")
     return bool(value)
 
 
-def check_in_range(name: str, value: FloatArray | float) -> None:
+def check_in_range(what: str, value: FloatArray | float) -> None:
     """Refuse what has left the range of double precision."""
     if not np.all(np.isfinite(value)):
-        raise ValueError(
-            f"{name} is not finite: means, covariances or n_virtual are too extreme for double precision. "
-            "Rescale the observations to unit variance and learn the HMMs again."
+        raise InputError(
+            "{what} is not finite: means, covariances or {n_virtual} are too extreme for double precision",
+            "Rescale the observations to unit variance and learn the HMMs again",
+            what=what,
         )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.saving import Saveable
+from vhem._support.saving import Kind, Saveable, State, attributes, register
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -19,15 +20,28 @@ def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
     return view
 
 
+class FixedList(list[Any]):
+    """A list that cannot be changed, and equals any list of the same items."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("this list belongs to an immutable object. Make a copy by list(…), or a new object.")
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = pop = remove = clear = sort = reverse = _refuse
+
+    def __reduce__(self) -> tuple[type[FixedList], tuple[list[Any]]]:
+        return FixedList, (list(self),)
+
+
 class Immutable(Saveable):
-    """Base of the library's values: attributes are set once, through `_set`, and arrays are read-only.
+    """Base of the library's values: attributes are set once, through `_set`; arrays and lists are read-only.
 
     Two of one type are equal if all their attributes are; missing values (NaN) count as equal.
     """
 
     def _set(self, **attributes: Any) -> None:
         for name, value in attributes.items():
-            object.__setattr__(self, name, frozen(value) if isinstance(value, np.ndarray) else value)
+            object.__setattr__(self, name, _frozen(value))
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is immutable: {name!r} cannot be set. Make a new object instead.")
@@ -45,6 +59,38 @@ class Immutable(Saveable):
         return all(_equal(value, getattr(other, name)) for name, value in vars(self).items())
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, list):
+        return FixedList(value)
+    return frozen(value) if isinstance(value, np.ndarray) else value
+
+
+def check_alike(state: State, made: Any, names: Iterable[str]) -> None:
+    """Refuse arrays of a file that a constructor would change: of other types or axes than those it has `made`."""
+    for name in names:
+        value, own = state[name], getattr(made, name)
+        if not isinstance(value, np.ndarray) or value.dtype != own.dtype or value.shape[:1] != own.shape[:1]:
+            raise ValueError(f"{name} is not an array of {own.dtype} with {own.shape[0]} rows")
+        if value.ndim != own.ndim:
+            raise ValueError(f"{name} has {value.ndim} axes instead of {own.ndim}")
+
+
+def register_model(cls: type[Immutable], *names: str) -> None:
+    """Register a class whose constructor takes these attributes.
+
+    The constructor checks what is in a file. It also divides probabilities by their sum; those of a file are the result
+    of that, and must not change, so the arrays are then kept as they are.
+    """
+
+    def unpack(state: State) -> Immutable:
+        made: Immutable = cls(**state)
+        check_alike(state, made, names)
+        made._set(**state)
+        return made
+
+    register(Kind(cls.__name__, cls, attributes(*names), unpack))
 
 
 def _equal(a: Any, b: Any) -> bool:

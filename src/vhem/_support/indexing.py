@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ def checked_ids(ids: Iterable[Any] | None, n: int, things: str) -> list[Any]:
     names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(names) != n:
         raise ValueError(f"ids has {len(names)} entries for {n} {things}; give one for each.")
+    for name in names:
+        if not isinstance(name, Hashable):
+            raise TypeError(f"ids has the {type(name).__name__} {name!r}; use text, numbers or tuples of them.")
     return names
 
 

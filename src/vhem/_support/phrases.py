@@ -1,21 +1,26 @@
-"""Words of warnings that several algorithms share."""
+"""Numbers with the words that agree with them."""
 
 from __future__ import annotations
 
-_PLURALS = {"has": "have", "was": "were", "is": "are", "keeps": "keep", "its": "their"}
+AT_FLOOR = "{n:Gaussian} {n:has|have} variances at their floor: the values hardly vary"
+REINITIALISED = "{n:state} became empty and {n:was|were} re-initialised from random frames"
+LOWERED = "{n:iteration} lowered the likelihood beyond rounding: values are too extreme, rescale them"
 
-AT_FLOOR = ("Gaussian", "has variances at their floor (reg_covar): the values hardly vary")
-LOWERED = ("iteration", "lowered the likelihood beyond rounding: values are too extreme, rescale them")
 
-
-def counted(n: int, thing: str, what: str) -> str:
-    """Return a count with what is said of it, in the right number.
+class Count(int):
+    """A count; its format tells the noun or verb that goes with it.
 
     Examples
     --------
-    >>> counted(1, "state", "was started again"), counted(3, "state", "was started again")
-    ('1 state was started again', '3 states were started again')
+    >>> "{n:state} {n:was|were} re-initialised".format(n=Count(1))
+    '1 state was re-initialised'
+    >>> "{n:state} {n:was|were} re-initialised".format(n=Count(3000))
+    '3,000 states were re-initialised'
     """
-    if n == 1:
-        return f"1 {thing} {what}"
-    return f"{n} {thing}s {' '.join(_PLURALS.get(word, word) for word in what.split(' '))}"
+
+    def __format__(self, words: str) -> str:
+        one, _, many = words.partition("|")
+        if many:
+            return one if self == 1 else many
+        number = int.__format__(self, ",")
+        return f"{number} {one}{'' if self == 1 else 's'}" if one else number

@@ -9,6 +9,7 @@ import typer
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import Input, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
+from vhem.cli.naming import Doing
 from vhem.cli.partitions import executor_at
 from vhem.cli.run_folder import HMMS, RunWriter
 from vhem.cli.session import Session, show
@@ -27,7 +28,6 @@ from vhem.cli.shared import (
     Virtual,
     expanded,
 )
-from vhem.cli.wording import CLUSTERING
 from vhem.estimators.vhem import VHEM
 from vhem.sequences import Sequences
 
@@ -68,7 +68,7 @@ def cluster(
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
         length, why = chosen_tau(tau, found)
-        session.begin(f"clustering {len(hmms)} HMMs", CLUSTERING)
+        session.begin(f"clustering {len(hmms)} HMMs", Doing.CLUSTERING)
         with executor_at(dask) as executor:
             fit = VHEM(
                 clusters, n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts,

@@ -10,9 +10,10 @@ from typing import Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from vhem._support.errors import BoundError
 from vhem.cli import session
-from vhem.cli.wording import in_options
-from vhem.em.loop import BoundError
+from vhem.cli.naming import told
+from vhem.cli.wording import LEARNING, in_options
 
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit codes
 
@@ -57,8 +58,7 @@ def _told(fault: Exception) -> str:
     """Return an error in one line."""
     if isinstance(fault, OSError) and fault.strerror and fault.filename is not None:  # the system's, with its number
         return f"{fault.filename}: {fault.strerror.lower()}. Check the name, the disk and who may write there."
-    message = " ".join(str(fault).split()) or type(fault).__name__
-    return in_options(message, session.doing)
+    return told(fault, session.doing)
 
 
 def _misused(fault: Any, ctx: Any) -> NoReturn:
@@ -68,7 +68,7 @@ def _misused(fault: Any, ctx: Any) -> NoReturn:
     path = fault.ctx.command_path if fault.ctx else f"{ctx.command_path} {ctx.invoked_subcommand}"
     known = [name for parameter in fault.ctx.command.params for name in parameter.opts] if fault.ctx else []
     alike = difflib.get_close_matches(getattr(fault, "option_name", ""), known, n=1)
-    said = in_options(" ".join((fault.message if alike else fault.format_message()).split()), session.doing)
+    said = in_options(" ".join((fault.message if alike else fault.format_message()).split()), LEARNING)
     text = said.rstrip(".") + (f"; did you mean {alike[0]}?" if alike else "")
     end = "" if text.endswith("?") else "."
     typer.echo(f"{path}: {text[:1].lower()}{text[1:]}{end} See `{path} --help`.", err=True)

@@ -14,7 +14,9 @@ from vhem.cli.run_folder import RUN, RunFolder
 from vhem.files import describe, from_emhmm, from_json, from_npz, load
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
-from vhem.sequences.readers.read import Options, read_with_roles
+from vhem.sequences.readers.doubts import warn_of_doubts
+from vhem.sequences.readers.options import Options
+from vhem.sequences.readers.read import read_with_roles
 from vhem.sequences.readers.roles import Roles, likely_group
 
 
@@ -63,6 +65,7 @@ def read_sequences_or_hmms(path: Path, options: Options) -> Input:
         existing_file(path)
     if not is_model(path):
         reading = read_with_roles(path, options)
+        warn_of_doubts(reading)
         return Input(reading.sequences, reading.roles.values, reading.roles, {})
     found = read_model(path)
     if isinstance(found.content, HMM):

@@ -30,13 +30,14 @@ class Parts(NamedTuple):
     owner: IntArray  #: (n,) the HMM that each sequence belongs to
     names: list[Any]  #: of the HMMs
     begins: list[int]  #: first HMM of each part, and the number of HMMs
+    grouped: bool  #: else every sequence has an HMM of its own
 
-    def take(self, part: int) -> tuple[Sequences, list[Any]]:
-        """Return the sequences of a part, and the name of the HMM that each belongs to."""
+    def take(self, part: int) -> tuple[Sequences, list[Any] | None]:
+        """Return the sequences of a part, and the name of the HMM that each belongs to, unless each has its own."""
         low, high = self.begins[part : part + 2]
         index = np.flatnonzero((self.owner >= low) & (self.owner < high))
         index = index[np.argsort(self.owner[index], kind="stable")]
-        return self.sequences[index], [self.names[k] for k in self.owner[index]]
+        return self.sequences[index], [self.names[k] for k in self.owner[index]] if self.grouped else None
 
 
 def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunOptions, session: Session) -> H3M:
@@ -54,7 +55,7 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
     parts = _parts(found.content, learning)
     n_parts = len(parts.begins) - 1
     folder = out / PARTIAL if out is not None and n_parts > 1 else None
-    key = _key(parts, learning, run)
+    key = "" if folder is None else _key(parts, learning, run)
     session.begin(f"learning {len(parts.names)} HMMs")
     models = []
     for part in range(n_parts):
@@ -79,11 +80,12 @@ def _parts(sequences: Sequences, learning: LearningOptions) -> Parts:
     groups = sequences.groups
     if learning.per == "group" and groups is None:
         raise ValueError("--per group, but the sequences have no groups; give --group, a column such as the person.")
-    if groups is None or learning.per == "sequence":
+    grouped = groups is not None and learning.per != "sequence"
+    if not grouped:
         owner, names = np.arange(len(sequences)), list(sequences.ids)
     else:
         numbers: dict[Any, int] = {}
-        owner = np.array([numbers.setdefault(group, len(numbers)) for group in groups])
+        owner = np.array([numbers.setdefault(group, len(numbers)) for group in groups or ()])
         names = list(numbers)
     frames = np.bincount(owner, sequences.lengths, len(names))
     begins, size = [0], 0.0
@@ -93,7 +95,7 @@ def _parts(sequences: Sequences, learning: LearningOptions) -> Parts:
             begins.append(k)
             size = 0.0
         size += frames[k]
-    return Parts(sequences, owner, names, [*begins, len(names)])
+    return Parts(sequences, owner, names, [*begins, len(names)], grouped)
 
 
 def _learn(parts: Parts, part: int, n_parts: int, learning: LearningOptions, run: RunOptions, session: Session) -> H3M:
@@ -119,7 +121,7 @@ def _key(parts: Parts, learning: LearningOptions, run: RunOptions) -> str:
     """Return what tells whether a part was learned from the same data in the same way."""
     state = hashlib.blake2b(digest_size=16)
     for array in (parts.sequences.X, parts.sequences.lengths, parts.owner):
-        state.update(array.tobytes())
+        state.update(np.ascontiguousarray(array).data)
     state.update(repr((parts.names, learning, run.seed)).encode())
     return state.hexdigest()
 

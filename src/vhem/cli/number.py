@@ -11,6 +11,7 @@ from vhem.cli import in_words as summary
 from vhem.cli.cluster import chosen_tau
 from vhem.cli.inputs import Input, read_sequences_or_hmms
 from vhem.cli.learning import learned
+from vhem.cli.naming import Doing
 from vhem.cli.run_folder import RunFolder
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (
@@ -25,7 +26,6 @@ from vhem.cli.shared import (
     expanded,
     several,
 )
-from vhem.cli.wording import CLUSTERING
 from vhem.estimators.selection import ClusterNumbers, choose_n_clusters
 from vhem.estimators.vhem import VHEM
 from vhem.sequences import Sequences
@@ -70,7 +70,7 @@ def number(
         hmms = learned(found, None, learning, run, session)
         length, why = chosen_tau(tau, found)
         evidence = _sequences_per_hmm(data, found, len(hmms))
-        session.begin(f"comparing {len(set(candidates))} numbers of clusters of {len(hmms)} HMMs", CLUSTERING)
+        session.begin(f"comparing {len(set(candidates))} numbers of clusters of {len(hmms)} HMMs", Doing.CLUSTERING)
         n_fits = sum(min(_FOLDS, len(hmms)) + 1 + 2 * _RESAMPLES * (k > 1) for k in set(candidates))
         settings = VHEM(
             n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts, max_iter=learning.max_iter,

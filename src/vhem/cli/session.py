@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import typer
 
-from vhem.cli.wording import LEARNING, in_options
+from vhem.cli.naming import Doing, told
 from vhem.em.progress import FitProgress, Progress
 from vhem.scale.progress import PartProgress
 
@@ -21,14 +21,14 @@ _PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
 
 #: What an interrupted command leaves behind; told by the one that catches Ctrl-C.
 kept = "Nothing was written."
-#: What is being done, as `wording.in_options` knows it.
-doing = LEARNING
+#: What is being done.
+doing = Doing.LEARNING
 
 
 def start_afresh() -> None:
     """Forget the command before."""
     global kept, doing  # one command runs at a time
-    kept, doing = "Nothing was written.", LEARNING
+    kept, doing = "Nothing was written.", Doing.LEARNING
 
 
 def remember(message: str) -> None:
@@ -78,7 +78,7 @@ class Session:
     def gather_warnings(self) -> list[str]:
         """Return what was warned of so far, each thing once, in the words of the command."""
         while self._caught:
-            message = in_options(str(self._caught.pop(0).message), doing)
+            message = told(self._caught.pop(0).message, doing)
             if message not in self.warnings:
                 self.warnings.append(message)
         return self.warnings
@@ -87,8 +87,8 @@ class Session:
         self._stopped.set()  # threads stop at their next report
         raise KeyboardInterrupt
 
-    def begin(self, what: str, task: dict[str, str] = LEARNING) -> None:
-        """Start to show the progress of something; `task` is `LEARNING` or `CLUSTERING`."""
+    def begin(self, what: str, task: Doing = Doing.LEARNING) -> None:
+        """Start to show the progress of something; `task` is what is being done."""
         global doing  # noqa: PLW0603
         self.gather_warnings()
         doing = task

@@ -19,7 +19,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from vhem.em.topology import TOPOLOGIES
-from vhem.sequences.readers.read import Options
+from vhem.sequences.readers.options import Options
 
 
 def _option(*names: str, help: str, panel: str, **settings: Any) -> Any:

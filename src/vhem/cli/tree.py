@@ -11,6 +11,7 @@ from vhem.cli import in_words as summary
 from vhem.cli.cluster import chosen_tau
 from vhem.cli.inputs import read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
+from vhem.cli.naming import Doing
 from vhem.cli.run_folder import HMMS, TREE, RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (
@@ -25,7 +26,6 @@ from vhem.cli.shared import (
     Tau,
     expanded,
 )
-from vhem.cli.wording import CLUSTERING
 from vhem.estimators.hierarchy import HierarchicalVHEM
 
 
@@ -60,7 +60,7 @@ def tree(
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
         length, why = chosen_tau(tau, found)
-        session.begin(f"growing {trees} trees over {len(hmms)} HMMs", CLUSTERING)
+        session.begin(f"growing {trees} trees over {len(hmms)} HMMs", Doing.CLUSTERING)
         fit = HierarchicalVHEM(
             sizes, n_trees=trees, n_states=center_states, tau=length, n_init=restarts, max_iter=learning.max_iter,
             random_state=run.seed, n_jobs=run.jobs, callback=session.clustering(learning.max_iter, trees * len(sizes)),

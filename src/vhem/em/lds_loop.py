@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_in_range
-from vhem.em.loop import BoundError
+from vhem._support.errors import BoundError, NotConvergedWarning, warn_if_any
 from vhem.kernels.lds import Sums, Systems, m_step
 
 _ROUNDING = 1e-9  # a fall of the bound, relative to its size, that arithmetic can explain
@@ -69,10 +68,7 @@ def _within_limits(systems: Systems, settings: Settings) -> Systems:
 def _check_rise(bounds: list[float]) -> None:
     before, after = bounds[-2:]
     if after < before - _ROUNDING * max(1.0, abs(before)):
-        raise BoundError(
-            f"the bound fell from {before!r} to {after!r} in iteration {len(bounds) - 1}, which only rounding can do. "
-            "Rescale the observations to unit variance, or raise the floor of the noise."
-        )
+        raise BoundError("the bound", before, after, len(bounds) - 1)
 
 
 def in_order(best: Run) -> Run:
@@ -86,24 +82,25 @@ def in_order(best: Run) -> Run:
 
 def warn(best: Run, name: str, max_iter: int, tol: float) -> None:
     """Say once what the run could not do."""
-    messages = []
     if not best.converged and tol > 0:
-        warnings.warn(
-            f"{name} stopped after max_iter={max_iter} iterations before the bound had settled to tol={tol:g}; raise "
-            "max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    if best.n_empty:
-        messages.append(f"{best.n_empty} components are empty: their weight is zero. Ask for fewer, or raise n_init.")
-    if best.n_floored:
-        messages.append(
-            f"{best.n_floored} variances of the observations' noise stand at their floor: the states explain these "
-            "dimensions wholly. Ask for fewer states."
-        )
-    if best.n_held_back:
-        messages.append(
-            f"{best.n_held_back} systems were kept stable although the data ask for growth; stable=False allows it."
-        )
-    for message in messages:
-        warnings.warn(message, RuntimeWarning, stacklevel=4)
+        warnings.warn(NotConvergedWarning(name, "the bound", max_iter), stacklevel=4)
+    warn_if_any(
+        best.n_empty,
+        "{n:component} {n:is|are} empty, with weight zero",
+        "ask for fewer",
+        "raise {n_init}",
+        stacklevel=4,
+    )
+    warn_if_any(
+        best.n_floored,
+        "{n:variance} of the observations' noise {n:is|are} at {n:its|their} floor: the states explain these "
+        "dimensions completely",
+        "ask for fewer states",
+        stacklevel=4,
+    )
+    warn_if_any(
+        best.n_held_back,
+        "{n:system} {n:was|were} kept stable although the data ask for growth",
+        "allow it by {stable:False}",
+        stacklevel=4,
+    )

@@ -9,6 +9,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_in_range
+from vhem._support.errors import BoundError
 from vhem.em.sharding import Shards
 from vhem.kernels.parameters import Parameters
 from vhem.kernels.reduction import Shortcuts, Update, m_step
@@ -36,10 +37,6 @@ class Run(NamedTuple):
     converged: bool
     n_unvisited_states: int  #: of the last model
     n_falls: int  #: iterations in which regularisation lowered the bound
-
-
-class BoundError(RuntimeError):
-    """The lower bound fell although nothing but rounding may lower it."""
 
 
 Report = Callable[[int, float, bool], None]
@@ -84,9 +81,5 @@ def _fell(bounds: list[float], reg_covar: float) -> bool:
     if after >= before - _ROUNDING * max(1.0, abs(before)):
         return False
     if reg_covar == 0:
-        raise BoundError(
-            f"the lower bound fell from {before!r} to {after!r} in iteration {len(bounds) - 1}. Without regularisation "
-            "it cannot: this is a fault of vhem, or covariances so ill-conditioned that digits are lost. Rescale the "
-            "observations or set reg_covar; please report it if that does not help."
-        )
+        raise BoundError("the lower bound", before, after, len(bounds) - 1)
     return True

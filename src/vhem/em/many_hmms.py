@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import BoundError
 from vhem.em.grouped import Batch, Scale
-from vhem.em.loop import BoundError
 from vhem.kernels.counting import Limits, Pairs, Prior, advance, expectations, floored, log_prior, m_step
 from vhem.kernels.parameters import Expectations, Parameters
 
@@ -151,11 +151,7 @@ def _fell(before: FloatArray, after: FloatArray, work: _Working, batch: Batch, s
     fell = np.asarray(~(after >= before - ROUNDING * np.maximum(1.0, np.abs(before))))
     if fell.any() and (strict or np.isnan(after).any()):
         k = int(np.argmax(fell))
-        raise BoundError(
-            f"the likelihood of {batch.ids[work.chosen[k]]!r} fell from {before[k]!r} to {after[k]!r}. It cannot: this "
-            "is a fault of vhem, or values so extreme that digits are lost. Rescale the sequences or raise reg_covar; "
-            "please report it if that does not help."
-        )
+        raise BoundError(f"the likelihood of {batch.ids[work.chosen[k]]!r}", float(before[k]), float(after[k]))
     return fell
 
 

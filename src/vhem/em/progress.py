@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from vhem._support.arrays import FloatArray
+from vhem._support.saving import register_record
 
 
 class Progress(NamedTuple):
@@ -73,3 +74,7 @@ def check_callback(callback: Any) -> None:
     """Refuse what cannot be called."""
     if callback is not None and not callable(callback):
         raise ValueError(f"callback must be a function of one argument, or None, got {callback!r}.")
+
+
+register_record(Restart, "MixtureOfHMMs.Restart")  # as older files have it
+register_record(Restart, "VHEM.Restart")

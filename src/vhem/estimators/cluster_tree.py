@@ -11,7 +11,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_integer
-from vhem._support.saving import Saveable
+from vhem._support.saving import Kind, Saveable, State, attributes, register
 from vhem.estimators.divergence import expected_log_likelihood
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences, SequencesLike, as_sequences
@@ -265,3 +265,14 @@ class Tree(Saveable):
             rows.append((min(number, other), max(number, other), height, size))
             number = n + len(rows) - 1
         return number, size
+
+
+def _unpack(state: State) -> Tree:
+    layers, parents = state["layers"], state["parents"]
+    for parent, below, above in zip(parents, layers[:-1], layers[1:], strict=True):
+        if parent.shape != (len(below),) or np.any((parent < 0) | (parent >= len(above))):
+            raise ValueError("parents do not fit the levels")
+    return Tree(layers[0], layers[1:], parents, state["tau"])
+
+
+register(Kind("Tree", Tree, attributes("layers", "parents", "tau"), _unpack))

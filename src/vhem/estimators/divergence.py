@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from vhem._support.arrays import FloatArray
-from vhem._support.checks import check_h3m, check_in_range, check_integer
+from vhem._support.checks import check_in_range, check_integer
 from vhem.kernels import reduction as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import Parameters
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 
 
 def expected_log_likelihood(

@@ -10,9 +10,10 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_integer, check_real
+from vhem._support.checks import check_as_many, check_choice, check_enough, check_integer, check_real
+from vhem._support.errors import Count, InputError
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.lds_loop import Run, Settings, in_order, run, warn
 from vhem.kernels import lds as kernels
 from vhem.kernels.blas import single_threaded
@@ -120,7 +121,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         del y
         self._check_parameters()
         sequences = complete_sequences(X)
-        check_enough("n_components", self.n_components, len(sequences), "sequences")
+        check_enough("n_components", self.n_components, len(sequences), "sequence")
         if isinstance(self.init, MixtureOfLDS):
             check_same_dimensions(self.init, sequences.n_dims)
         settings = self._settings(sequences)
@@ -218,14 +219,13 @@ def keep(estimator: Any, best: Run) -> MixtureOfLDS:
 
 def check_start(init: MixtureOfLDS, name: str, n: int, stable: bool) -> None:
     """Refuse a start that cannot be improved within the limits."""
-    if len(init) != n:
-        raise ValueError(f"init has {len(init)} systems but {name} is {n}: make them agree.")
+    check_as_many(len(init), "system", name, n)
     for k, system in enumerate(init):
         if stable and system.spectral_radius >= 1:
-            raise ValueError(
-                f"system {k} of init has spectral radius {system.spectral_radius:.6g} and is not stable; scale its A, "
-                "or set stable=False."
-            )
+            raise InputError(
+                "system {k} of {init} has spectral radius {radius:.6g} and is not stable",
+                "scale its A", "set {stable:False}", k=k, radius=system.spectral_radius,
+            )  # fmt: skip
 
 
 def check_same_dimensions(init: MixtureOfLDS, n_dims: int) -> None:
@@ -251,9 +251,10 @@ def pca_system(sequences: list[FloatArray], n: int) -> Systems:
     offset, variances = X.mean(0), X.var(0)
     long_enough = [y - offset for y in sequences if len(y) >= span]
     if not long_enough:
-        raise ValueError(
-            f"no sequence has the {span} frames that n_states={n} in {d} dimensions needs; ask for fewer states."
-        )
+        raise InputError(
+            "no sequence has the {span} frames that {n_states:{n}} in {d:dimension} needs", "ask for fewer states",
+            span=span, n=n, d=Count(d),
+        )  # fmt: skip
     windows = [np.concatenate([y[k : len(y) - span + 1 + k] for k in range(span)], axis=1) for y in long_enough]
     axes = np.zeros((span * d, n))
     found = np.linalg.svd(np.concatenate(windows), full_matrices=False)[2][:n]
@@ -319,3 +320,6 @@ def _halves(sequences: list[FloatArray], n: int, rng: np.random.Generator) -> tu
         groups = ([y for y, here in zip(sequences, nearer, strict=True) if here == side] for side in (True, False))
         pair = stacked([pca_system(group, n) for group in groups])
     return pair, float(nearer.mean())
+
+
+register_estimator(DynamicTextureMixture)

@@ -8,12 +8,13 @@ from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import ConvergenceWarning
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_integer, check_real
-from vhem._support.phrases import AT_FLOOR, LOWERED, counted
+from vhem._support.checks import check_choice, check_integer, check_integers, check_real
+from vhem._support.errors import Count, FitWarning, NotConvergedWarning, ParameterError, warn_if_any
+from vhem._support.phrases import AT_FLOOR, LOWERED, REINITIALISED
 from vhem._support.randomness import RandomState, generator
+from vhem._support.saving import register_record
 from vhem.em.grouped import Batch, Scale
 from vhem.em.many_hmms import Fits, Settings, run
 from vhem.em.progress import FitProgress, FitReporter, check_callback
@@ -228,9 +229,9 @@ def as_h3m(p: Parameters, weights: FloatArray | None = None, ids: list[Any] | No
 def _candidates(n_states: Any) -> list[int]:
     if not isinstance(n_states, Iterable):
         return [check_integer("n_states", n_states, 1)]
-    sizes = sorted({check_integer("n_states", S, 1) for S in n_states})
+    sizes = sorted(set(check_integers("n_states", list(n_states), 1)))
     if not sizes:
-        raise ValueError("n_states is empty: give one number of states, or several to choose from.")
+        raise ParameterError("n_states", n_states, "is empty: give one number of states, or several to choose from")
     return sizes
 
 
@@ -373,36 +374,48 @@ def _warn(report: FitReport, batch: Batch, options: Options) -> None:
     unseen = [j for j in range(batch.X.shape[1]) if np.isnan(batch.X[0, j]) and np.isnan(batch.X[:, j]).all()]
     if unseen:
         warnings.warn(
-            f"dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing; leave them out.",
-            RuntimeWarning,
+            FitWarning(
+                "dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing",
+                "leave them out",
+                unseen=unseen,
+            ),
             stacklevel=3,
         )
     if options.tol > 0 and not report.converged.all():
-        warnings.warn(
-            f"{K - report.converged.sum()} of {K} HMMs had not settled to tol={options.tol:g} after "
-            f"max_iter={options.max_iter} iterations; raise max_iter or tol.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    for counts, what in (
-        (report.n_floored, AT_FLOOR),
-        (report.n_reseeded, ("state", "had died and was started again from random frames; n_states may be too large")),
-        (report.n_falls, LOWERED),
-    ):
-        if counts.any():
-            message = f"{counted(int(counts.sum()), *what)} ({(counts > 0).sum()} of {K} HMMs)."
-            warnings.warn(message, RuntimeWarning, stacklevel=3)
+        who = f"{K - report.converged.sum()} of {K} HMMs"
+        warnings.warn(NotConvergedWarning(who, "their likelihood", options.max_iter), stacklevel=3)
+    _warn_of_counts(report.n_floored, AT_FLOOR)
+    _warn_of_counts(report.n_reseeded, REINITIALISED, "{n_states} may be too large")
+    _warn_of_counts(report.n_falls, LOWERED)
+
+
+def _warn_of_counts(counts: IntArray, problem: str, *cures: str) -> None:
+    some, n_hmms = int((counts > 0).sum()), Count(len(counts))
+    text = problem + " ({some} of {hmms:HMM})"
+    warn_if_any(int(counts.sum()), text, *cures, some=some, hmms=n_hmms, stacklevel=4)
 
 
 def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:
     """Name the sequences or groups that have too few frames to learn from, or nothing but missing values."""
     seen = ~np.isnan(batch.X).all(axis=1) if np.isnan(batch.X).any() else np.ones(len(batch.X), dtype=bool)
     n_seen = np.add.reduceat(seen, batch.frame_offsets[:-1], dtype=np.int64)
-    for thin, what in (
-        (n_seen == 0, ("nothing but missing values in", "what is learned from that means nothing; drop it")),
-        ((n_seen > 0) & (n_seen < report.n_states), ("fewer frames than states in", "use fewer states, or groups")),
-    ):
-        if thin.any():
-            names = [repr(batch.ids[k]) for k in np.flatnonzero(thin)[:5]]
-            more = f" and {thin.sum() - 5} more" if thin.sum() > 5 else ""
-            warnings.warn(f"{what[0]} {', '.join(names)}{more}: {what[1]}.", RuntimeWarning, stacklevel=4)
+    nothing = _named(batch, n_seen == 0)
+    if nothing:
+        warnings.warn(
+            FitWarning("there is nothing but missing values in {names}", "drop it", names=nothing), stacklevel=4
+        )
+    thin = _named(batch, (n_seen > 0) & (n_seen < report.n_states))
+    if thin:
+        warnings.warn(
+            FitWarning("there are fewer frames than states in {names}", "use fewer states, or groups", names=thin),
+            stacklevel=4,
+        )
+
+
+def _named(batch: Batch, chosen: npt.NDArray[np.bool_]) -> str:
+    """Return the names of some sequences or groups, the first five of them in words."""
+    names = ", ".join(repr(batch.ids[k]) for k in np.flatnonzero(chosen)[:5])
+    return names + (f" and {chosen.sum() - 5} more" if chosen.sum() > 5 else "")
+
+
+register_record(FitReport)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_in_range, check_integer, check_real
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.lds_loop import Run, Settings, in_order, run, warn
 from vhem.em.reduce import weighted_choice
 from vhem.estimators.dtm import check_same_dimensions, check_start, keep
@@ -121,7 +121,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         self._check_parameters()
         mixture = _as_mixture(X)
         used = np.flatnonzero(mixture.weights > 0)
-        check_enough("n_clusters", self.n_clusters, len(used), "systems with weight")
+        check_enough("n_clusters", self.n_clusters, len(used), "weighted system")
         if isinstance(self.init, MixtureOfLDS):
             check_same_dimensions(self.init, mixture.n_dims)
         base, counts = mixture.parameters.take(used), self._counts(mixture)[used]
@@ -245,3 +245,6 @@ def _expected(base: MixtureOfLDS, reduced: MixtureOfLDS, tau: int) -> FloatArray
         E = kernels.expected_log_likelihood(base.parameters, reduced.parameters, tau)
     check_in_range("an expected log-likelihood", E)
     return E
+
+
+register_estimator(HEMDynamicTextures)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.estimators.vhem import VHEM
 from vhem.models import GMM, H3M
 
@@ -116,7 +116,7 @@ class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         init = _as_h3m(self.init) if isinstance(self.init, GMM) else self.init
         inputs = _as_h3m(X)
         if isinstance(init, str):
-            check_enough("n_components", self.n_components, len(inputs), "components")
+            check_enough("n_components", self.n_components, len(inputs), "component")
         fit = VHEM(self.n_components, n_states=1, n_mix=1, tau=1, init=init, **settings).fit(inputs)
         centers = fit.centers_
         self.mixture_ = GMM(centers.weights, centers.means[:, 0, 0], centers.covars[:, 0, 0])
@@ -164,3 +164,6 @@ def _as_gmm(X: MixtureLike) -> GMM:
         f"X must be a GMM, a fitted scikit-learn GaussianMixture or a list of them, got {type(X).__name__}. "
         "Fit a mixture to points first."
     )
+
+
+register_estimator(HEMGaussianMixture)

@@ -13,14 +13,16 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_h3m, check_integer
+from vhem._support.checks import check_choice, check_enough, check_integer, check_integers
+from vhem._support.errors import ParameterError
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.progress import Progress
 from vhem.estimators.cluster_tree import SearchResult, Tree
 from vhem.estimators.divergence import expected_log_likelihood
 from vhem.estimators.vhem import VHEM
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 from vhem.sequences import SequencesLike
 
 
@@ -124,7 +126,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         del y
         inputs = check_h3m("X", X)
         sizes = self._check_levels()
-        check_enough("levels: the first", sizes[0], len(inputs), "HMMs")
+        check_enough("levels", sizes[0], len(inputs), "HMM")
         rng = generator(self.random_state)
         trees, said = [], []
         for _ in range(check_integer("n_trees", self.n_trees, 1)):
@@ -175,16 +177,17 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
     def _check_levels(self) -> list[int]:
         check_choice("variant", self.variant, ("centres", "inputs"))
         try:
-            sizes = [check_integer("each of levels", size, 1) for size in self.levels]
+            sizes = check_integers("levels", tuple(self.levels), 1)
         except TypeError:
-            raise ValueError(
-                f"levels must be a sequence of integers, such as (8, 4, 2), got {self.levels!r}."
-            ) from None
+            raise ParameterError("levels", self.levels, "must be a sequence of integers, such as (8, 4, 2)") from None
         if not sizes or any(a <= b for a, b in pairwise(sizes)):
-            raise ValueError(f"levels must name at least one level and strictly decrease, got {self.levels!r}.")
+            raise ParameterError("levels", self.levels, "must name at least one level and strictly decrease")
         return sizes
 
     def _vhem(self, n_clusters: int, **changes: Any) -> VHEM:
         own = ("levels", "variant", "n_trees")
         shared = {name: value for name, value in self.get_params().items() if name not in own}
         return VHEM(n_clusters, **{**shared, **changes})
+
+
+register_estimator(HierarchicalVHEM)

@@ -12,16 +12,16 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_integer, check_real
-from vhem._support.phrases import AT_FLOOR, LOWERED, counted
+from vhem._support.checks import check_as_many, check_choice, check_enough, check_integer, check_real
+from vhem._support.errors import BoundError, NotConvergedWarning, warn_if_any
+from vhem._support.phrases import AT_FLOOR, LOWERED
 from vhem._support.randomness import RandomState, generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.grouped import Batch, Scale
-from vhem.em.loop import BoundError, Report
+from vhem.em.loop import Report
 from vhem.em.many_hmms import ROUNDING
 from vhem.em.mixture_starts import PARTITIONS, fit_parts
 from vhem.em.progress import Progress, Restart, check_callback
@@ -145,10 +145,7 @@ def _fell(bounds: list[float], strict: bool) -> bool:
     if after >= before - ROUNDING * max(1.0, abs(before)):
         return False
     if strict or not np.isfinite(after):
-        raise BoundError(
-            f"the log-likelihood fell from {before!r} to {after!r} in iteration {len(bounds) - 1}. It cannot: "
-            "this is a fault of vhem, or values so extreme that digits are lost. Rescale them or raise reg_covar."
-        )
+        raise BoundError("the log-likelihood", before, after, len(bounds) - 1)
     return True
 
 
@@ -302,7 +299,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         options = self._options()
         sequences = as_sequences(X)
         if not isinstance(self.init, H3M):
-            check_enough("n_components", self.n_components, len(sequences), "sequences")
+            check_enough("n_components", self.n_components, len(sequences), "sequence")
         batch = Batch.of(sequences, [0] * len(sequences), sample_weight)
         runs, names = self._run_all(batch, options, clock)
         best = max(runs, key=lambda r: r.bounds[-1])
@@ -363,10 +360,8 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
             check_real("time_limit", self.time_limit, 0.0)
         if not isinstance(self.init, H3M):
             check_choice("init", self.init, ("auto", *PARTITIONS))
-        elif len(self.init) != self.n_components:
-            raise ValueError(
-                f"init has {len(self.init)} HMMs but n_components is {self.n_components}: make them agree."
-            )
+        else:
+            check_as_many(len(self.init), "HMM", "n_components", self.n_components)
         return Options(
             self.n_mix, self.covariance_type, self.topology, "auto", self.n_init, self.max_iter, self.tol,
             self.reg_covar, self.startprob_prior, self.transmat_prior, self.covars_prior, n_threads(self.n_jobs),
@@ -444,16 +439,11 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
 
     def _warn(self, best: Run) -> None:
         if not best.converged and not best.timed_out and self.tol > 0:
-            warnings.warn(
-                f"MixtureOfHMMs stopped after max_iter={self.max_iter} iterations before the likelihood had settled to "
-                f"tol={self.tol:g}; raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        for count, what in (
-            (self.n_empty_clusters_, ("HMM", "has no sequence: ask for fewer, or raise n_init")),
-            (self.n_floored_, AT_FLOOR),
-            (self.n_falls_, LOWERED),
-        ):
-            if count:
-                warnings.warn(f"{counted(count, *what)}.", RuntimeWarning, stacklevel=3)
+            warnings.warn(NotConvergedWarning("MixtureOfHMMs", "the likelihood", self.max_iter), stacklevel=3)
+        empty = self.n_empty_clusters_
+        warn_if_any(empty, "{n:HMM} {n:has|have} no sequence", "ask for fewer", "raise {n_init}", stacklevel=3)
+        warn_if_any(self.n_floored_, AT_FLOOR, stacklevel=3)
+        warn_if_any(self.n_falls_, LOWERED, stacklevel=3)
+
+
+register_estimator(MixtureOfHMMs)

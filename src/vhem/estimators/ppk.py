@@ -10,15 +10,16 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_h3m, check_in_range, check_integer, check_real
+from vhem._support.checks import check_choice, check_enough, check_in_range, check_integer, check_real
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.estimators.divergence import check_dimensions, divergence, expected_log_likelihood
 from vhem.estimators.vhem import VHEM
 from vhem.estimators.wasserstein import aggregated_wasserstein
 from vhem.kernels import overlap as kernels
 from vhem.kernels.engine import n_threads
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 from vhem.models.validation import as_full
 
 _LARGEST_LOG = 709.0  # its exponential is still a double
@@ -202,7 +203,7 @@ class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         del y
         self._check_parameters()
         h3m = check_h3m("X", X)
-        check_enough("n_clusters", self.n_clusters, len(h3m), "HMMs")
+        check_enough("n_clusters", self.n_clusters, len(h3m), "HMM")
         rng = generator(self.random_state)
         log_affinity = self._log_affinity(h3m)
         self.temperature_ = self._temperature(log_affinity)
@@ -292,3 +293,6 @@ def spectral_embedding(affinity: FloatArray, n: int) -> FloatArray:
 def _first_members(labels: IntArray, n_clusters: int) -> IntArray:
     """Return the first input of each cluster, by which ties of weight are broken."""
     return np.array([np.argmax(labels == j) if (labels == j).any() else len(labels) for j in range(n_clusters)])
+
+
+register_estimator(PPKClustering)

@@ -7,15 +7,21 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_h3m, check_in_range, check_integer, check_real
+from vhem._support.checks import (
+    check_as_many,
+    check_choice,
+    check_enough,
+    check_in_range,
+    check_integer,
+    check_real,
+)
+from vhem._support.errors import BoundError, NotConvergedWarning
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.cluster_starts import STARTS, Shape
-from vhem.em.loop import BoundError
 from vhem.estimators.divergence import check_dimensions, match_covariances
 from vhem.estimators.vhem import canonical_order
 from vhem.kernels.counting import Pairs, Prior, expectations, log_likelihoods, m_step
@@ -23,6 +29,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import Parameters
 from vhem.kernels.reduction import BaseModels, expected_visits
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 from vhem.models.sampling import sample
 
 _NEGLIGIBLE = 1e-20  # responsibility of a cluster for a base model below which its samples are left out
@@ -169,7 +176,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(self.init, H3M):
             check_dimensions("X", h3m, "init", self.init)
         else:
-            check_enough("n_clusters", self.n_clusters, len(h3m), "HMMs")
+            check_enough("n_clusters", self.n_clusters, len(h3m), "HMM")
         rng = generator(self.random_state)
         samples = Samples.draw(h3m, self.n_samples, self.tau, rng)
         used = np.flatnonzero(h3m.weights > 0)
@@ -178,12 +185,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         best = max(runs, key=lambda run: run.bounds[-1])
         self._keep(best, samples)
         if not best.converged and self.tol > 0:
-            warnings.warn(
-                f"SampledHEM stopped after max_iter={self.max_iter} iterations before the objective had settled to "
-                f"tol={self.tol:g}; raise max_iter or tol.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
+            warnings.warn(NotConvergedWarning("SampledHEM", "the objective", self.max_iter), stacklevel=2)
         return self
 
     def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
@@ -221,8 +223,8 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         check_real("tol", self.tol, 0.0)
         if not isinstance(self.init, H3M):
             check_choice("init", self.init, ("auto", *STARTS))
-        elif len(self.init) != self.n_clusters:
-            raise ValueError(f"init has {len(self.init)} HMMs but n_clusters is {self.n_clusters}: make them agree.")
+        else:
+            check_as_many(len(self.init), "HMM", "n_clusters", self.n_clusters)
 
     def _starts(self, h3m: H3M, rng: np.random.Generator) -> list[tuple[Parameters, FloatArray]]:
         """Return where to start from: the starts that VHEM takes."""
@@ -305,7 +307,7 @@ def _only_a_floor(h3m: H3M, start: Parameters) -> Prior:
 def _check_rise(bounds: list[float]) -> None:
     before, after = bounds[-2:]
     if after < before - _ROUNDING * max(1.0, abs(before)):
-        raise BoundError(
-            f"the objective fell from {before!r} to {after!r} in iteration {len(bounds) - 1}, which only rounding can "
-            "do. Rescale the observations to unit variance."
-        )
+        raise BoundError("the objective", before, after, len(bounds) - 1)
+
+
+register_estimator(SampledHEM)

@@ -10,10 +10,12 @@ from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_enough, check_h3m, check_integer, check_real
+from vhem._support.checks import check_enough, check_integer, check_integers, check_real
+from vhem._support.errors import ParameterError
 from vhem._support.randomness import RandomState, generator
 from vhem.estimators.vhem import VHEM
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 
 
 class ClusterNumbers(NamedTuple):
@@ -94,12 +96,12 @@ def choose_n_clusters(
     """
     h3m, rng = check_h3m("X", X), generator(random_state)
     if not isinstance(candidates, Iterable):
-        raise ValueError(f"candidates must be numbers of clusters to try, such as range(2, 9), got {candidates!r}.")
-    numbers = np.array(sorted({check_integer("each of candidates", k, 1) for k in candidates}))
+        raise ParameterError("candidates", candidates, "must be numbers of clusters to try, such as range(2, 9)")
+    numbers = np.unique(check_integers("candidates", list(candidates), 1)).astype(np.int64)
     n_folds = min(check_integer("n_folds", n_folds, 2), len(h3m))
     if not len(numbers) or len(h3m) < 2:
         raise ValueError(f"choose_n_clusters needs candidates and at least 2 HMMs, got {len(numbers)} and {len(h3m)}.")
-    check_enough("candidates: the largest", int(numbers[-1]), len(h3m), "HMMs")
+    check_enough("candidates", int(numbers[-1]), len(h3m), "HMM")
     check_integer("n_resamples", n_resamples, 1)
     samples = check_real("samples_per_input", samples_per_input, 0.0, open_interval=True) * len(h3m)
     model = VHEM() if estimator is None else clone(estimator)

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.estimators.fit_hmms import FitReport, fit_hmms
 from vhem.models import H3M
 from vhem.sequences import SequencesLike, as_sequences
@@ -110,3 +110,6 @@ class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore
         """Return an H3M with one HMM for each sequence."""
         h3m, self.report_ = fit_hmms(X, return_report=True, **self.get_params(deep=False))
         return h3m
+
+
+register_estimator(HMMTransformer)

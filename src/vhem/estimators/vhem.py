@@ -11,14 +11,20 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_flag, check_h3m, check_integer, check_real
-from vhem._support.phrases import counted
+from vhem._support.checks import (
+    check_as_many,
+    check_choice,
+    check_enough,
+    check_flag,
+    check_integer,
+    check_real,
+)
+from vhem._support.errors import FitWarning, NotConvergedWarning, warn_if_any
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.cluster_starts import STARTS, Shape
 from vhem.em.loop import Run, Settings, run
 from vhem.em.progress import Progress, Restart, check_callback
@@ -29,6 +35,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import Parameters
 from vhem.kernels.reduction import BaseModels, Shortcuts, expected_visits
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 
 _RESTARTS, _RESTARTS_OF_MANY = 12, 4  # by default: small problems cost nothing, and bounds differ between starts
 _MANY_PAIRS = 50_000  # inputs times clusters
@@ -217,7 +224,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         if start is not None:
             check_dimensions("X", h3m, "init", start)
         else:
-            check_enough("n_clusters", self.n_clusters, len(h3m), "HMMs")
+            check_enough("n_clusters", self.n_clusters, len(h3m), "HMM")
         used = np.flatnonzero(h3m.weights > 0)
         base = self._base_models(h3m, used, start)
         names = self._start_names(base, start)
@@ -281,8 +288,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
             check_choice("init", self.init, ("auto", *STARTS))
             return None
         start = check_h3m("init, where it is not one of 'auto', 'kmeans++', 'emissions' and 'base',", self.init)
-        if len(start) != self.n_clusters:
-            raise ValueError(f"init has {len(start)} HMMs but n_clusters is {self.n_clusters}: make them agree.")
+        check_as_many(len(start), "HMM", "n_clusters", self.n_clusters)
         return start
 
     def _counts(self, h3m: H3M) -> FloatArray:
@@ -383,37 +389,38 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
 
     def _warn(self, best: Run, n_used: int) -> None:
         if not best.converged and self.tol > 0:
+            warnings.warn(NotConvergedWarning("VHEM", "the bound", self.max_iter), stacklevel=3)
+        if self.n_clusters > n_used:
             warnings.warn(
-                f"VHEM stopped after max_iter={self.max_iter} iterations before the bound had settled to "
-                f"tol={self.tol:g}; raise max_iter or tol.",
-                ConvergenceWarning,
+                FitWarning(
+                    "there are more clusters ({n}) than inputs with weight ({used}), and {empty} are empty",
+                    "ask for fewer clusters",
+                    n=self.n_clusters, used=n_used, empty=self.n_empty_clusters_,
+                ),
+                stacklevel=3,
+            )  # fmt: skip
+        else:
+            warn_if_any(
+                self.n_empty_clusters_,
+                "{n} of {clusters} clusters {n:is|are} empty: centres that no input belongs to mean nothing",
+                "ask for fewer clusters",
+                "raise {n_init}",
+                clusters=self.n_clusters,
                 stacklevel=3,
             )
-        if self.n_empty_clusters_ or self.n_clusters > n_used:
-            empty = (
-                f"{self.n_empty_clusters_} of {self.n_clusters} clusters are empty" if self.n_empty_clusters_ else ""
-            )
-            many = (
-                f"there are more clusters ({self.n_clusters}) than inputs with weight ({n_used})"
-                if self.n_clusters > n_used
-                else ""
-            )
-            warnings.warn(
-                f"{' and '.join(filter(None, (empty, many)))}: centres that no input belongs to say nothing. "
-                "Ask for fewer clusters, or raise n_init.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
-        if best.n_unvisited_states:
-            what = "of the centres is visited by no input and keeps its last parameters; n_states may be too large."
-            warnings.warn(counted(best.n_unvisited_states, "state", what), RuntimeWarning, stacklevel=3)
-        if best.n_falls:
-            warnings.warn(
-                f"the bound fell in {best.n_falls} iterations because reg_covar={self.reg_covar:g} is not part of it; "
-                "smaller values keep the result closer to the optimum.",
-                RuntimeWarning,
-                stacklevel=3,
-            )
+        warn_if_any(
+            best.n_unvisited_states,
+            "{n:state} of the centres {n:is|are} visited by no input and {n:keeps its|keep their} last parameters",
+            "{n_states} may be too large",
+            stacklevel=3,
+        )
+        warn_if_any(
+            best.n_falls,
+            "the bound fell in {n:iteration} because the floor of the variances, {floor:g}, is not part of it",
+            "lower {reg_covar} for a result closer to the optimum",
+            floor=self.reg_covar,
+            stacklevel=3,
+        )
 
     def _logits(self, h3m: H3M) -> FloatArray:
         J = self.transform(h3m)
@@ -449,3 +456,6 @@ def canonical_order(parameters: Parameters, weights: FloatArray) -> tuple[Parame
 def _sorted_by(key: FloatArray, ties: FloatArray) -> IntArray:
     columns = [ties[:, k] for k in range(ties.shape[1] - 1, -1, -1)]
     return np.lexsort([*columns, -np.round(key, 9)])
+
+
+register_estimator(VHEM)

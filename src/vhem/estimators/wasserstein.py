@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray
-from vhem._support.checks import check_h3m, check_in_range, check_integer, check_real
+from vhem._support.checks import check_in_range, check_integer, check_real
 from vhem.estimators.divergence import check_dimensions
 from vhem.kernels.reduction import expected_visits
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 
 _CHUNK = 4000  # variables of one linear program: enough to hide the solver's overhead, few enough to stay fast
 

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
 from vhem._support.paths import checked_path
 
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)  # the system then does not name the file
+_STALE = 3600.0  # seconds
+
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[IO[Any]]:
     """Open a file that takes the place of `path` when all has been written, and not before.
 
-    Whatever interrupts the writing (an error, Ctrl-C, a full disk) leaves an older file at `path` as it was.
+    Whatever interrupts the writing (an error, Ctrl-C, a full disk) leaves an older file at `path` as it was. A process
+    that is killed leaves its draft, ``.name.….tmp``, beside it; the next write of the same file removes drafts that
+    have not been touched for an hour.
 
     Parameters
     ----------
@@ -49,6 +57,7 @@ def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[
         raise IsADirectoryError(f"{path} is a folder; give the name of a file in it.")
     if not target.parent.is_dir():
         raise FileNotFoundError(f"{path} cannot be written: there is no folder {target.parent}. Make it first.")
+    _remove_stale_drafts(target)
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     text = {} if "b" in mode else {"encoding": "utf-8"}
     try:
@@ -59,5 +68,16 @@ def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[
         if target.exists():
             shutil.copymode(target, draft)
         os.replace(draft, target)
+    except OSError as fault:
+        if fault.filename is None and fault.errno in _NO_ROOM:
+            raise OSError(fault.errno, f"cannot write: {fault.strerror}", str(path)) from None
+        raise
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _remove_stale_drafts(target: Path) -> None:
+    for draft in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            if time.time() - draft.stat().st_mtime > _STALE:
+                draft.unlink()

@@ -14,8 +14,8 @@
 
 Numbers are little-endian, digests are BLAKE2b. The data are cut into blocks of 64 KiB, so that some rows of a large
 array can be read, and what was read verified, without touching the rest. Reading goes by position instead of mapping
-the file into memory: it costs the same, what was verified is what is used, and a file that is cut while it is read is
-an error rather than a crash.
+the file into memory: it costs the same, what was verified is what is used, and a file that is truncated while it is
+read is an error rather than a crash. Arrays do not overlap, so all of them together are never larger than the file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -153,7 +153,8 @@ class Container:
 
     def __init__(self, path: str | Path) -> None:
         self.path = existing_file(path)
-        self._file: IO[bytes] = open(self.path, "rb")  # noqa: SIM115  (closed by the context manager)
+        self._last_block: tuple[tuple[int, int], memoryview] = (-1, -1), memoryview(b"")
+        self._file = open(self.path, "rb")  # noqa: SIM115  (closed by the context manager)
         try:
             self.n_bytes = os.fstat(self._file.fileno()).st_size
             text = self._read_header()
@@ -181,7 +182,9 @@ class Container:
         if rows is None or not entry.n_bytes:
             raw = self._verified(entry.offset, entry.offset + entry.n_bytes)
             whole = np.frombuffer(raw, entry.dtype).reshape(entry.shape)
-            return self._checked(whole if rows is None else whole[rows])
+            if rows is not None:
+                return whole[rows]
+            return self._checked(whole if whole.nbytes > BLOCK else whole.copy())  # a block must not outlive its use
         out = np.empty((len(rows), *entry.shape[1:]), entry.dtype)
         begins = entry.offset + np.asarray(rows, dtype=np.int64) * entry.row_bytes
         order = np.argsort(begins, kind="stable")
@@ -194,12 +197,14 @@ class Container:
 
     def _checked(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if array.dtype == bool and array.view(np.uint8).max(initial=0) > 1:
-            raise self.error("corrupted", "is corrupted: a truth value is neither 0 nor 1.")
+            raise self.error("corrupted", "is corrupted: a boolean is neither 0 nor 1.")
         return array
 
     def _verified(self, begin: int, end: int) -> memoryview:
         """Return bytes of the data, after all blocks that they lie in have been verified."""
         first, last = begin // BLOCK, -(-end // BLOCK)
+        if (first, last) == self._last_block[0]:
+            return self._last_block[1][begin - first * BLOCK : end - first * BLOCK]
         stop = min(last * BLOCK, self._data_bytes)
         raw = self._exactly(self._data_start + first * BLOCK, stop - first * BLOCK)
         for block in range(first, last):
@@ -207,13 +212,16 @@ class Container:
             if digest(raw[place : place + BLOCK]) != self._table[block * _DIGEST : (block + 1) * _DIGEST]:
                 at = self._data_start + block * BLOCK
                 raise self.error("corrupted", f"is corrupted: the checksum of the block at byte {at} is wrong.")
+        if last - first == 1:  # small arrays lie side by side
+            self._last_block = (first, last), raw
         return raw[begin - first * BLOCK : end - first * BLOCK]
 
     def _exactly(self, place: int, size: int) -> memoryview:
+        raw = bytearray(size)  # arrays made of it can be written to
         self._file.seek(place)
-        raw = self._file.read(size)
-        if len(raw) != size:
-            raise self.error("truncated", f"was cut while it was read: {size} bytes wanted, {len(raw)} found.")
+        found = self._file.readinto(raw)
+        if found != size:
+            raise self.error("truncated", f"was truncated while it was read: {size} bytes wanted, {found} found.")
         return memoryview(raw)
 
     def _read_header(self) -> bytes:
@@ -221,7 +229,7 @@ class Container:
         if start[: len(MAGIC)] != MAGIC[: len(start)] or not start:
             raise self.error("foreign", _described(start))
         if len(start) < _PRELUDE:
-            raise self.error("truncated", f"is cut short: {len(start)} bytes are less than the beginning of a model.")
+            raise self.error("truncated", f"is truncated: {len(start)} bytes are less than the beginning of a model.")
         if digest(start[:48]) != start[48:]:
             raise self.error("corrupted", "is corrupted: the checksum of its first 64 bytes is wrong.")
         _, version, _, length, size = _NUMBERS.unpack(start[:32])
@@ -230,7 +238,7 @@ class Container:
                 "newer", f"has format {version}, made by a newer vhem; this one reads up to {VERSION}. Update vhem."
             )
         if self.n_bytes < size:
-            raise self.error("truncated", f"is cut short: {self.n_bytes} of {size} bytes are there. Copy it again.")
+            raise self.error("truncated", f"is truncated: {self.n_bytes} of {size} bytes are there. Copy it again.")
         if self.n_bytes > size:
             raise self.error("corrupted", f"is corrupted: {self.n_bytes - size} bytes follow after its end.")
         text = bytes(self._exactly(_PRELUDE, min(length, size)))
@@ -240,37 +248,45 @@ class Container:
 
     def _parsed(self, text: bytes) -> dict[str, Any]:
         try:
-            header = json.loads(text)
+            header = json.loads(text, parse_constant=_refuse)
         except (ValueError, RecursionError) as fault:
-            raise self.error("corrupted", f"is corrupted: its header is no JSON ({fault}).") from None
+            raise self.error("corrupted", f"is corrupted: its header is not JSON ({fault}).") from None
         if not isinstance(header, dict):
-            raise self.error("corrupted", "is corrupted: its header is no JSON object.")
+            raise self.error("corrupted", "is corrupted: its header is not a JSON object.")
         return header
 
     def _entry(self, entry: Any) -> ArrayEntry:
-        try:
-            dtype, shape, offset = entry
-            made = ArrayEntry(str(dtype), tuple(int(n) for n in shape), int(offset))
-        except (TypeError, ValueError):
-            raise self.error("corrupted", f"is corrupted: {entry!r} describes no array.") from None
-        sound = made.dtype in _DTYPES and len(made.shape) <= 8 and min(made.shape, default=1) >= 0
-        if not sound or made.offset < 0 or made.offset % _ALIGN or made.offset + made.n_bytes > self.n_bytes:
-            raise self.error("corrupted", f"is corrupted: {entry!r} describes no array of this file.")
-        return made
+        match entry:
+            case [str(dtype), list(shape), int(offset)] if dtype in _DTYPES and len(shape) <= 8 and not offset % _ALIGN:
+                if all(type(n) is int and 0 <= n <= self.n_bytes for n in (*shape, offset)):
+                    return ArrayEntry(dtype, tuple(shape), offset)
+        raise self.error("corrupted", f"is corrupted: {str(entry)[:80]!r} does not describe an array of this file.")
+
+    def _check_places(self, data_bytes: int) -> None:
+        """Refuse arrays that overlap: a small file could then ask for any amount of memory."""
+        end = 0
+        for entry in sorted(self.entries, key=lambda entry: (entry.offset, entry.n_bytes)):
+            if entry.offset < end or entry.offset + entry.n_bytes > data_bytes:
+                raise self.error("corrupted", "is corrupted: its arrays overlap, or lie outside of its data.")
+            end = entry.offset + entry.n_bytes
 
     def _read_table(self, place: int) -> bytes:
         data_bytes = self.header.pop("data_bytes", None)
         if type(data_bytes) is not int or not 0 <= data_bytes <= self.n_bytes:
-            raise self.error("corrupted", f"is corrupted: its data cannot have {data_bytes!r} bytes.")
+            raise self.error("corrupted", f"is corrupted: its data cannot have {str(data_bytes)[:80]} bytes.")
         table_bytes = _aligned(-(-data_bytes // BLOCK) * _DIGEST)
         self._data_bytes, self._data_start = data_bytes, place + table_bytes
-        inside = all(entry.offset + entry.n_bytes <= data_bytes for entry in self.entries)
-        if self._data_start + data_bytes != self.n_bytes or not inside:
+        if self._data_start + data_bytes != self.n_bytes:
             raise self.error("corrupted", "is corrupted: header, table and data do not make up the file.")
+        self._check_places(data_bytes)
         table = self._exactly(place, table_bytes)
         if digest(table).hex() != self.header.pop("table_digest", None):
             raise self.error("corrupted", "is corrupted: the checksum of its table of checksums is wrong.")
         return bytes(table)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _described(start: bytes) -> str:
@@ -281,5 +297,5 @@ def _described(start: bytes) -> str:
         return "is a model that was changed on its way, as by a transfer in text mode. Copy it in binary mode."
     for magic, what in _FOREIGN.items():
         if start.startswith(magic):
-            return f"is no vhem model but {what}."
-    return "is no vhem model: it does not begin like one. vhem.load reads what save() wrote."
+            return f"is not a vhem model but {what}."
+    return "is not a vhem model: it does not begin like one. vhem.load reads what save() wrote."

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from vhem._support.paths import existing_file
+from vhem._support.version import VERSION
 from vhem.files.atomic import atomic_write
 from vhem.files.description import FileDescription, checked_names
 from vhem.kernels.parameters import Parameters
 from vhem.models import H3M, HMM
 
+_MADE_BY = f"vhem {VERSION}"
 _HMM = ("startprob", "transmat", "mix_weights", "means", "covars")
 
 
@@ -53,7 +54,7 @@ def to_npz(
     integers = all(type(name) is int for name in h3m.ids)
     ids = np.array(h3m.ids if integers else [str(name) for name in h3m.ids])
     arrays: dict[str, Any] = {"weights": h3m.weights, "ids": ids, **h3m.parameters._asdict()}
-    arrays |= {"made_by": np.array(_made_by()), "about": np.array(_as_json(about or {}))}
+    arrays |= {"made_by": np.array(_MADE_BY), "about": np.array(_as_json(about or {}))}
     names = checked_names(h3m, feature_names)
     if names is not None:
         arrays["feature_names"] = np.array(names, dtype=str)
@@ -118,10 +119,6 @@ def _description(path: str | Path, found: dict[str, Any], members: int | None) -
     return FileDescription("H3M", names, about, version if program == "vhem" else None, 1, size, members)
 
 
-def _made_by() -> str:
-    return f"vhem {metadata.version('vhem')}"
-
-
 def _as_json(value: Any) -> str:
     """Return JSON; arrays become lists, and what JSON does not know becomes text."""
     return json.dumps(value, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
@@ -165,7 +162,7 @@ def to_json(
     ]
     content = {
         "format": "vhem H3M",
-        "made_by": _made_by(),
+        "made_by": _MADE_BY,
         "about": json.loads(_as_json(about or {})),
         "covariance_type": h3m.covariance_type,
         "feature_names": checked_names(h3m, feature_names),

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.immutable import Immutable
+from vhem._support.immutable import Immutable, register_model
 from vhem._support.randomness import RandomState, generator
 from vhem.kernels import filtering as kernels
 from vhem.kernels.parameters import Parameters
@@ -140,3 +140,6 @@ class GMM(Immutable):
 
     def __repr__(self) -> str:
         return f"GMM(n_components={len(self)}, n_dims={self.n_dims}, covariance_type={self.covariance_type!r})"
+
+
+register_model(GMM, "weights", "means", "covars")

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.immutable import Immutable
+from vhem._support.immutable import Immutable, check_alike
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.randomness import RandomState, generator
+from vhem._support.saving import Ids, Kind, State, register
 from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.parameters import Parameters
@@ -377,3 +378,18 @@ def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArr
     if not (np.isfinite(shares) & (shares >= 0)).all() or shares.sum() == 0:
         raise ValueError(f"weights of the parts must be finite, not negative and not all zero, got {weights!r}.")
     return np.asarray(shares / shares.sum())
+
+
+def _pack(h3m: H3M) -> State:
+    return {**h3m.parameters._asdict(), "weights": h3m.weights, "ids": Ids(h3m.ids)}
+
+
+def _unpack(state: State) -> H3M:
+    """Return the H3M of a file: its values are checked, and then kept to the last bit."""
+    parameters = Parameters(*(state[name] for name in Parameters._fields))
+    checked = H3M.from_arrays(**parameters._asdict(), weights=state["weights"], ids=state["ids"])
+    check_alike(state, checked, ("weights", *Parameters._fields))
+    return H3M._of(parameters, state["weights"], checked.ids)
+
+
+register(Kind("H3M", H3M, _pack, _unpack, rows=("weights", *Parameters._fields, "ids")))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.immutable import Immutable
+from vhem._support.immutable import Immutable, register_model
 from vhem._support.randomness import RandomState, generator
 from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
@@ -274,11 +274,25 @@ class HMM(Immutable):
     def to_hmmlearn(self) -> Any:
         """Return this as a model of hmmlearn: `GaussianHMM`, or `GMMHMM` where states have several Gaussians.
 
-        Its `fit` goes on from these parameters. `vhem.from_hmmlearn` is the way back.
+        Its `fit` resumes from these parameters. `vhem.from_hmmlearn` is the way back.
         """
-        from vhem.files.hmmlearn_models import to_hmmlearn  # noqa: PLC0415  (files know models, not the other way round)
-
-        return to_hmmlearn(self)
+        try:
+            from hmmlearn.hmm import GMMHMM, GaussianHMM  # noqa: PLC0415  (an optional library)
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                "to_hmmlearn needs hmmlearn, which is not installed: pip install hmmlearn"
+            ) from None
+        # Without init_params, a call of fit resumes from these parameters.
+        shared = {"covariance_type": self.covariance_type, "init_params": ""}
+        single = self.n_mix == 1
+        model = GaussianHMM(self.n_states, **shared) if single else GMMHMM(self.n_states, self.n_mix, **shared)
+        model.n_features = self.n_dims
+        model.startprob_, model.transmat_ = self.startprob.copy(), self.transmat.copy()
+        model.means_ = np.array(self.means[:, 0] if single else self.means)
+        model.covars_ = np.array(self.covars[:, 0] if single else self.covars)
+        if not single:
+            model.weights_ = np.array(self.mix_weights)
+        return model
 
     def __repr__(self) -> str:
         return (
@@ -298,3 +312,6 @@ def checked_sequences(sequences: SequencesLike, n_dims: int) -> Sequences:
             "columns that the model was learned from."
         )
     return checked
+
+
+register_model(HMM, "startprob", "transmat", "means", "covars", "mix_weights")

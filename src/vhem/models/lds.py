@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.immutable import Immutable
+from vhem._support.immutable import Immutable, check_alike, register_model
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.randomness import RandomState, generator
+from vhem._support.saving import Ids, Kind, State, register
 from vhem.kernels import lds as kernels
 from vhem.kernels.lds import Smoothed, Systems, spectral_radius
 from vhem.models.hmm import checked_sequences
@@ -322,3 +323,21 @@ def _checked_covariance(name: str, covar: npt.ArrayLike, n: int) -> FloatArray:
     if values[0] < _NEGATIVE * max(abs(values[-1]), 1e-300):
         raise ValueError(f"{name} has the eigenvalue {values[0]:.3g}; a covariance has none below zero.")
     return 0.5 * (matrix + matrix.T)
+
+
+def _pack(mixture: MixtureOfLDS) -> State:
+    return {**mixture.parameters._asdict(), "weights": mixture.weights, "ids": Ids(mixture.ids)}
+
+
+def _unpack(state: State) -> MixtureOfLDS:
+    """Return the mixture of a file: its values are checked, and then kept to the last bit."""
+    systems = Systems(*(state[name] for name in Systems._fields))
+    made = MixtureOfLDS(MixtureOfLDS.of(systems, state["weights"]), state["weights"], state["ids"])
+    check_alike(state, made, ["weights"])
+    check_alike(state, made.parameters, Systems._fields)
+    made._assign(systems, state["weights"], made.ids)
+    return made
+
+
+register_model(LinearDynamicalSystem, *Systems._fields)
+register(Kind("MixtureOfLDS", MixtureOfLDS, _pack, _unpack, rows=("weights", *Systems._fields, "ids")))

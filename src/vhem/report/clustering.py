@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_h3m
 from vhem.estimators.hierarchy import HierarchicalVHEM
 from vhem.estimators.mixture import MixtureOfHMMs
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 from vhem.report.run import Run, run_of
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 

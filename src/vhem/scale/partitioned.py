@@ -16,11 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_flag, check_integer, check_real
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.loop import Settings
 from vhem.estimators.fit_hmms import Options
 from vhem.executors.local import Executor, as_executor
-from vhem.files import register_estimator
 from vhem.kernels.engine import n_threads
 from vhem.kernels.reduction import Shortcuts
 from vhem.models import H3M

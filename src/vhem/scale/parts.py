@@ -11,8 +11,12 @@ import numpy as np
 
 from vhem._support.checks import check_integer
 from vhem._support.paths import checked_path, existing_file
-from vhem.scale.parquet import PARQUET, row_group_reads
-from vhem.sequences import Sequences, SequencesLike, as_sequences, read_sequences
+from vhem.scale.parquet import row_group_reads
+from vhem.sequences import Sequences, SequencesLike, as_sequences
+from vhem.sequences.readers.folders import is_data
+from vhem.sequences.readers.options import PARQUET, Options
+from vhem.sequences.readers.read import read_with_roles
+from vhem.sequences.readers.roles import listed
 
 
 class Part(NamedTuple):
@@ -26,7 +30,7 @@ class PartError(ValueError):
     """A part cannot be read, or holds what cannot be learned from."""
 
     def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"part {name!r}: {reason} Mend it, or leave such parts out by on_error='skip'.")
+        super().__init__(f"part {name!r}: {reason} Fix it, or leave such parts out by on_error='skip'.")
         self.name, self.reason = name, reason
 
 
@@ -68,10 +72,10 @@ def read_parts(
 ) -> list[Part]:
     """List the parts of a file or folder, to be read one at a time.
 
-    A Parquet file is read by row groups, so many at a time as have about `rows_per_part` rows. Every other file is one
-    part. The rows of a sequence must stand together in one file, of which nothing is taken on trust: a sequence that
-    runs on from one row group into the next belongs to the part it begins in, and one whose id comes again elsewhere
-    in the file is an error. The same id in two files names two sequences.
+    A Parquet file is read by row groups, as many at a time as have about `rows_per_part` rows. Every other file is one
+    part. The rows of a sequence must be adjacent and in one file, which is checked: a sequence that continues in the
+    next row group belongs to the part it begins in, and an id that comes again elsewhere in the file is an error. The
+    same id in two files names two sequences.
 
     Parameters
     ----------
@@ -102,14 +106,18 @@ def read_parts(
     path, rows_per_part = checked_path(path), check_integer("rows_per_part", rows_per_part, 1)
     if not path.is_dir():
         existing_file(path)
-    files = sorted(p for p in path.iterdir() if p.is_file() and p.name[0] not in "._") if path.is_dir() else [path]
+    files = sorted(p for p in path.iterdir() if p.is_file() and _is_part(p)) if path.is_dir() else [path]
     parquet = [file for file in files if file.suffix in PARQUET]
     if parquet:
         return [part for file in parquet for part in _parts_of_parquet(file, id, time, values, rows_per_part)]
     if not files:
-        raise FileNotFoundError(f"the folder {path} has no files.")
-    columns = None if values is None else list(values)
-    return [Part(file.name, partial(_read_file, str(file), id, time, columns)) for file in files]
+        raise FileNotFoundError(f"the folder {path} has no file that could be read.")
+    options = Options(id, time, None if values is None else listed(values))
+    return [Part(file.name, partial(_read_file, str(file), options)) for file in files]
+
+
+def _is_part(file: Path) -> bool:
+    return is_data(Path(file.name)) and file.name[0] != "_"  # writers of Parquet put notes into files like _SUCCESS
 
 
 def _parts_of_parquet(
@@ -117,9 +125,7 @@ def _parts_of_parquet(
 ) -> Iterator[Part]:
     if not id_column or values is None:
         raise ValueError(f"{file} is a Parquet file: give id, the column or columns that name sequences, and values.")
-    id_columns = [id_column] if isinstance(id_column, str) else list(id_column)
-    columns = [values] if isinstance(values, str) else list(values)
-    for read in row_group_reads(file, id_columns, time, columns, rows):
+    for read in row_group_reads(file, listed(id_column), time, listed(values), rows):
         yield Part(f"{file.name}, row groups {read.first} to {read.last}", read)
 
 
@@ -139,5 +145,5 @@ def _given(sequences: SequencesLike) -> SequencesLike:
     return sequences
 
 
-def _read_file(path: str, id_column: Any, time: str | None, values: list[str] | None) -> Sequences:
-    return read_sequences(path, id=id_column, time=time, values=values)
+def _read_file(path: str, options: Options) -> Sequences:
+    return read_with_roles(path, options).sequences

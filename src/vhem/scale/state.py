@@ -8,14 +8,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vhem.files import ModelFileError, load, register_record
+from vhem._support.errors import InputError
+from vhem._support.phrases import Count
+from vhem._support.saving import register_record
+from vhem.files import ModelFileError, load
 from vhem.files.model_files import save
 from vhem.kernels.parameters import Parameters
 from vhem.scale.condense import Plan, Summary
 from vhem.scale.merge_order import Levels, with_part
 from vhem.scale.parts import Part
 from vhem.scale.sample import Sample
-from vhem.scale.tasks import Failure, Learned
+from vhem.scale.tasks import Failure, Learned, fingerprint
+
+_CURE = "give the same parts in the same order, or delete the checkpoint to begin anew"
 
 
 class State(NamedTuple):
@@ -33,6 +38,7 @@ class State(NamedTuple):
     n_frames: int
     n_floored: int
     n_reseeded: int
+    first: str = ""  #: fingerprint of the first part; older checkpoints have none
 
     @staticmethod
     def fresh(plan: Plan, n_sample: int) -> State:
@@ -61,17 +67,18 @@ class State(NamedTuple):
 
     def rest_of(self, parts: Iterator[Part]) -> Iterator[Part]:
         """Yield the parts not taken in yet, after making sure that the others are the same as before."""
-        digest = ""
-        for index, part in enumerate(parts):
-            if index >= self.n_taken:
+        digest, n_given = "", 0
+        for n_given, part in enumerate(parts, 1):
+            if n_given > self.n_taken:
                 yield part
                 continue
             digest = _digest(digest, part.name)
-            if index == self.n_taken - 1 and digest != self.digest:
-                raise ValueError(
-                    f"the first {self.n_taken} parts are not those that the checkpoint was made from. Give the same "
-                    "parts in the same order, or delete the checkpoint to begin anew."
-                )
+            changed = n_given == 1 and self.first and fingerprint(part) != self.first
+            if changed or (n_given == self.n_taken and digest != self.digest):
+                raise InputError("the first {n} parts are not those of the checkpoint", _CURE, n=self.n_taken)
+        if n_given < self.n_taken:
+            problem = "{n:part} {n:was|were} given, but the checkpoint was made from {before}"
+            raise InputError(problem, _CURE, n=Count(n_given), before=self.n_taken)
 
     def checked(self, name: str, result: Learned | Failure) -> Learned | Failure:
         """Return the result, or why it does not fit to those before."""
@@ -97,6 +104,7 @@ class State(NamedTuple):
             n_frames=self.n_frames + counts.n_frames,
             n_floored=self.n_floored + counts.n_floored,
             n_reseeded=self.n_reseeded + counts.n_reseeded,
+            first=self.first or result.fingerprint,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -34,6 +35,7 @@ class Learned(NamedTuple):
     summary: Summary
     counts: Counts
     sample: Sample
+    fingerprint: str  #: of the first part; a checkpoint knows its data by it
 
 
 class PartLabels(NamedTuple):
@@ -72,9 +74,21 @@ def learn_part(item: tuple[int, Part, float], plan: Plan, n_sample: int) -> Lear
 
     def work(sequences: Sequences) -> Learned:
         sample = drawn(sequences, n_sample, threshold, generator_for(plan, 0, index, 1))
-        return Learned(*summarised(sequences, plan, index), sample)
+        return Learned(*summarised(sequences, plan, index), sample, "" if index else _fingerprint(sequences))
 
     return _attempted(part, work, plan.missing)
+
+
+def fingerprint(part: Part) -> str:
+    """Return what tells a part from one of the same name."""
+    found = _attempted(part, _fingerprint, "marginalise")
+    return found if isinstance(found, str) else ""
+
+
+def _fingerprint(sequences: Sequences) -> str:
+    state = hashlib.blake2b(sequences.lengths.tobytes(), digest_size=16)
+    state.update(sequences.X.data)
+    return state.hexdigest()
 
 
 def count_part(

@@ -9,13 +9,15 @@ from typing import Any, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.immutable import Immutable
 from vhem._support.indexing import checked_ids, positions
+from vhem._support.saving import Ids, Kind, State, register
 from vhem.sequences.converters import frames_first, from_multiindex, padded, to_multiindex, without_padding
-from vhem.sequences.readers.table import read_table
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from vhem.sequences.identity import check_unique, names_of
+from vhem.sequences.long_table import Table
+from vhem.sequences.readers.cells import LARGEST
+from vhem.sequences.readers.frames import is_lazy, read_frame
 
 
 class Sequences(Immutable):
@@ -28,7 +30,7 @@ class Sequences(Immutable):
         sequences of one length. NaN marks a missing value; it is marginalised wherever a likelihood is
         computed.
     ids : list, optional
-        One name per sequence, used in messages and results; 0, 1, … if not given.
+        One name per sequence, used in messages and results, no two alike; 0, 1, … if not given.
     groups : iterable, optional
         What each sequence belongs to, such as a person; kept beside it, to be passed to `fit_hmms`.
 
@@ -41,7 +43,10 @@ class Sequences(Immutable):
     offsets : array of shape (n + 1,)
         Sequence i is ``X[offsets[i]:offsets[i + 1]]``.
     ids : list
-        The names.
+        The names that are shown.
+    keys : list
+        What tells the sequences apart: the ids; of a table with several columns of ids, tuples of their cells; of a
+        folder, the paths of files in it. No two sequences have the same key, unless an index chose one twice.
     groups : list or None
         One value per sequence where `from_table` was given a group column.
 
@@ -63,32 +68,73 @@ class Sequences(Immutable):
     offsets: IntArray
     ids: list[Any]
     groups: list[Any] | None
+    _keys: list[Any] | None = None  #: where they are not the ids
 
     def __init__(
         self, arrays: SequencesLike, ids: Iterable[Any] | None = None, groups: Iterable[Any] | None = None
     ) -> None:
         if isinstance(arrays, Sequences):
-            names = arrays.ids if ids is None else checked_ids(ids, len(arrays), "sequences")
+            names = arrays.ids if ids is None else _checked_names(ids, len(arrays))
             kept = arrays.groups if groups is None else _checked_groups(groups, len(arrays))
-            self._assign(arrays.X, arrays.lengths, names, kept)
+            self._assign(arrays.X, arrays.lengths, names, kept, arrays._keys if ids is None else None)
             return
         parts = _split(arrays)
-        names = checked_ids(ids, len(parts), "sequences")
+        names = _checked_names(ids, len(parts))
         checked = [_checked_array(part, _name(i, names)) for i, part in enumerate(parts)]
         _check_same_dimensions(checked, names)
         lengths = np.array([len(array) for array in checked], dtype=np.int64)
         self._assign(np.concatenate(checked), lengths, names, _checked_groups(groups, len(parts)))
-        self._check_finite()
+        self._check_range()
 
-    def _assign(self, X: FloatArray, lengths: IntArray, ids: list[Any], groups: list[Any] | None = None) -> None:
+    def _assign(
+        self,
+        X: FloatArray,
+        lengths: IntArray,
+        ids: list[Any],
+        groups: list[Any] | None = None,
+        keys: list[Any] | None = None,
+    ) -> None:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self._set(X=X, lengths=lengths, offsets=offsets, ids=ids, groups=groups)
+        self._set(X=X, lengths=lengths, offsets=offsets, ids=ids, groups=groups, _keys=keys)
 
     @classmethod
-    def _of(cls, X: FloatArray, lengths: IntArray, ids: list[Any], groups: list[Any] | None = None) -> Sequences:
+    def _of(
+        cls,
+        X: FloatArray,
+        lengths: IntArray,
+        ids: list[Any],
+        groups: list[Any] | None = None,
+        keys: list[Any] | None = None,
+    ) -> Sequences:
+        """Return sequences that are known to be in order; ids may repeat."""
         made = cls.__new__(cls)
-        made._assign(X, lengths, ids, groups)
+        made._assign(X, lengths, ids, groups, keys)
         return made
+
+    @classmethod
+    def _of_table(cls, table: Table) -> Sequences:
+        """Return the sequences of a table, named by their keys."""
+        return cls._of(table.X, table.lengths, names_of(table.keys), table.groups, table.keys)
+
+    @classmethod
+    def _joined(cls, parts: list[Sequences], keys: list[Any], groups: list[Any] | None) -> Sequences:
+        """Return the sequences of all parts under new keys."""
+        X, lengths = np.concatenate([part.X for part in parts]), np.concatenate([part.lengths for part in parts])
+        return cls._of_table(Table(X, lengths, keys, groups))
+
+    @property
+    def keys(self) -> list[Any]:
+        """What tells the sequences apart."""
+        return self.ids if self._keys is None else self._keys
+
+    def __eq__(self, other: object) -> bool:
+        """Whether frames, names and groups are the same."""
+        if not isinstance(other, Sequences):
+            return NotImplemented
+        same = np.array_equal(self.X, other.X, equal_nan=True) and np.array_equal(self.lengths, other.lengths)
+        return same and self.ids == other.ids and self.groups == other.groups
+
+    __hash__ = None
 
     @classmethod
     def from_concatenated(cls, X: npt.ArrayLike, lengths: npt.ArrayLike, ids: Iterable[Any] | None = None) -> Sequences:
@@ -117,14 +163,14 @@ class Sequences(Immutable):
         sizes = np.asarray(lengths)
         if sizes.ndim != 1 or not len(sizes) or not np.issubdtype(sizes.dtype, np.integer):
             raise ValueError(f"lengths must be a list of one or more integers, got {lengths!r}.")
-        names = checked_ids(ids, len(sizes), "sequences")
+        names = _checked_names(ids, len(sizes))
         if sizes.min() < 1:
             i = int(np.argmin(sizes))
             raise ValueError(f"{_name(i, names)} has length {sizes[i]}. Drop sequences without frames.")
         if sizes.sum() != len(frames):
             raise ValueError(f"lengths add up to {sizes.sum()}, but X has {len(frames)} rows; they must agree.")
         made = cls._of(np.array(frames), sizes.astype(np.int64), names)
-        made._check_finite()
+        made._check_range()
         return made
 
     @classmethod
@@ -164,9 +210,8 @@ class Sequences(Immutable):
         >>> s.ids, s[0].ravel().tolist()
         (['b', 'a'], [0.1, 0.2])
         """
-        table = read_table(frame, id, time, values, group)
-        made = cls._of(table.X, table.lengths, table.ids, table.groups)
-        made._check_finite()
+        made = cls._of_table(read_frame(frame, id, time, values, group))
+        made._check_range()
         return made
 
     @classmethod
@@ -244,15 +289,15 @@ class Sequences(Immutable):
         """Return a pandas frame with an index of instance (the ids) and time (0, 1, …): sktime's "pd-multiindex"."""
         return to_multiindex(self.ids, self, columns)
 
-    def _check_finite(self) -> None:
-        bad = np.isinf(self.X)
+    def _check_range(self) -> None:
+        bad = np.abs(self.X) > LARGEST
         if not bad.any():
             return
         row, column = (int(i) for i in np.argwhere(bad)[0])
         i = int(np.searchsorted(self.offsets, row, side="right")) - 1
         raise ValueError(
-            f"{_name(i, self.ids)} has {self.X[row, column]} at frame {row - self.offsets[i]}, "
-            f"dimension {column}. Values must be finite; write NaN for a missing value."
+            f"{_name(i, self.ids)} has {self.X[row, column]} at frame {row - self.offsets[i]}, dimension {column}. "
+            f"Values must be finite and below {LARGEST:g}: write NaN for a missing value, or rescale the dimension."
         )
 
     @property
@@ -281,9 +326,11 @@ class Sequences(Immutable):
         chosen = positions(index, len(self), "sequence")
         if chosen.ndim == 0:
             return self.X[self.offsets[chosen] : self.offsets[chosen + 1]]
-        groups = None if self.groups is None else [self.groups[i] for i in chosen]
         rows = _rows(self.offsets[chosen], self.lengths[chosen])
-        return self._of(self.X[rows], self.lengths[chosen], [self.ids[i] for i in chosen], groups)
+        ids, groups, keys = (
+            None if all_ is None else [all_[i] for i in chosen] for all_ in (self.ids, self.groups, self._keys)
+        )
+        return self._of(self.X[rows], self.lengths[chosen], ids or [], groups, keys)
 
     def __repr__(self) -> str:
         low, high = self.lengths.min(), self.lengths.max()
@@ -303,6 +350,12 @@ def as_sequences(sequences: SequencesLike) -> Sequences:
     Sequences(n=2, n_dims=1, lengths 1 to 2, 3 frames)
     """
     return sequences if isinstance(sequences, Sequences) else Sequences(sequences)
+
+
+def _checked_names(ids: Iterable[Any] | None, n: int) -> list[Any]:
+    names = checked_ids(ids, n, "sequences")
+    check_unique(names)
+    return names
 
 
 def _checked_groups(groups: Iterable[Any] | None, n: int) -> list[Any] | None:
@@ -327,9 +380,10 @@ def _split(arrays: Any) -> list[Any]:
             "list of (T, d) arrays ([x] for one sequence, list(x) if each row is one of d = 1), or a 3-D "
             "array (n, T, d)."
         )
-    is_table = isinstance(arrays, dict) or hasattr(arrays, "columns")
+    lazy = is_lazy(arrays)
+    is_table = lazy or isinstance(arrays, dict) or hasattr(arrays, "columns")
     if isinstance(arrays, (str, bytes)) or is_table or not isinstance(arrays, Iterable):
-        cure = " Use Sequences.from_table for a table." if is_table else ""
+        cure = f" Use Sequences.from_table{' and .collect()' if lazy else ''} for a table." if is_table else ""
         raise TypeError(f"sequences must be a list of (T, d) arrays, got {type(arrays).__name__}.{cure}")
     parts = list(arrays)
     if not parts:
@@ -378,3 +432,19 @@ def _rows(starts: IntArray, lengths: IntArray) -> npt.NDArray[np.intp]:
     """Return the row numbers of the stretches that begin at `starts`, one after the other."""
     begins = np.cumsum(lengths) - lengths
     return np.repeat(starts - begins, lengths) + np.arange(lengths.sum())
+
+
+def _pack(sequences: Sequences) -> State:
+    groups = None if sequences.groups is None else Ids(sequences.groups)
+    keys = None if sequences._keys is None else Ids(sequences._keys)
+    return {"X": sequences.X, "lengths": sequences.lengths, "ids": Ids(sequences.ids), "groups": groups, "keys": keys}
+
+
+def _unpack(state: State) -> Sequences:
+    made = Sequences(Sequences.from_concatenated(state["X"], state["lengths"]), groups=state["groups"])
+    ids = checked_ids(state["ids"], len(made), "sequences")  # may repeat: a sample can hold a sequence twice
+    keys = None if state.get("keys") is None else checked_ids(state["keys"], len(made), "sequences")
+    return Sequences._of(made.X, made.lengths, ids, made.groups, keys)
+
+
+register(Kind("Sequences", Sequences, _pack, _unpack))

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.arrays import FloatArray
 from vhem._support.optional import how_to_install
-
-FloatArray = npt.NDArray[np.float64]
 
 
 def frames_first(series: Iterable[npt.ArrayLike]) -> list[FloatArray]:

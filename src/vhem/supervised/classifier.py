@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -14,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.errors import InputError, ParameterError, warn_if_any
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Saveable, register_estimator
 from vhem.em.aligned_start import aligned_start
 from vhem.estimators.fit_hmms import fit_hmms
 from vhem.estimators.mixture import MixtureOfHMMs
@@ -23,6 +23,8 @@ from vhem.estimators.vhem import VHEM
 from vhem.models import H3M
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
+
+_PRIORS = "must be 'empirical', 'uniform' or one probability per class"
 
 
 class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -188,17 +190,23 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
             return self.fit(X, y)
         self._check_parameters()
         if not isinstance(self.priors, str):
-            raise ValueError("priors is an array, which cannot grow with the classes; use 'empirical' or 'uniform'.")
+            raise InputError("{priors} is an array, which cannot grow with the classes", "use 'empirical' or 'uniform'")
         sequences, new, index = _labelled(X, y)
         if sequences.n_dims != self.n_features_in_:
             raise ValueError(f"X has {sequences.n_dims} dimensions, but earlier sequences had {self.n_features_in_}.")
+        before, now = _label_types(self.classes_), _label_types(new)
+        if before != now:
+            problem = "y holds {now}, but the classes so far are {before}"
+            raise InputError(problem, "give labels of the same type", now=now, before=before)
         places = {c: k for k, c in enumerate(self.classes_.tolist())}
         known = [places.get(c) for c in new.tolist()]
         if self.method == "em" and any(k is not None for k in known):
             old = next(c for c, k in zip(new.tolist(), known, strict=True) if k is not None)
-            raise ValueError(
-                f"class {old!r} is known already, and method='em' cannot add to it without its old sequences. Use "
-                "method='vhem', or fit again with all of them."
+            raise InputError(
+                "class {old!r} is known already, and {method:'em'} cannot add to it without its old sequences",
+                "use {method:'vhem'}",
+                "fit again with all of them",
+                old=old,
             )
         models = self._learned(sequences, index, [None if k is None else self.class_models_[k] for k in known], known)
         self._merge(new, models, np.bincount(index))
@@ -232,13 +240,13 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
             check_integer(name, getattr(self, name), 1)
         check_choice("likelihood", self.likelihood, ("sequence", "frame"))
         check_real("tol", self.tol, 0.0)
-        if isinstance(self.priors, str):
-            check_choice("priors, where it is no array,", self.priors, ("empirical", "uniform"))
+        if isinstance(self.priors, str) and self.priors not in ("empirical", "uniform"):
+            raise ParameterError("priors", self.priors, _PRIORS)
 
     def _given_priors(self, n: int) -> FloatArray:
         priors = np.asarray(self.priors, dtype=np.float64)
         if priors.shape != (n,) or not np.isfinite(priors).all() or (priors < 0).any() or not priors.sum() > 0:
-            raise ValueError(f"priors must be 'empirical', 'uniform' or one probability for each of {n} classes.")
+            raise ParameterError("priors", self.priors, _PRIORS)
         return np.asarray(priors / priors.sum())
 
     def _log_priors(self) -> FloatArray:
@@ -277,13 +285,14 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _warn_of_small_classes(self, counts: IntArray, old: list[H3M | None]) -> None:
         small = sum(n < self.n_components and before is None for n, before in zip(counts, old, strict=True))
-        if small:
-            warnings.warn(
-                f"{small} of {len(counts)} classes have fewer sequences than n_components={self.n_components}; each of "
-                "their sequences has an HMM of its own.",
-                RuntimeWarning,
-                stacklevel=4,
-            )
+        warn_if_any(
+            small,
+            "{n} of {classes} classes {n:has|have} fewer sequences than {n_components:{k}}: each of these sequences "
+            "has an HMM of its own",
+            classes=len(counts),
+            k=self.n_components,
+            stacklevel=4,
+        )
 
     def _reduced(self, hmms: H3M, rng: np.random.Generator) -> H3M:
         if len(hmms) <= self.n_components:
@@ -340,3 +349,19 @@ def _labelled(X: SequencesLike, y: Iterable[Any]) -> tuple[Sequences, npt.NDArra
     check_observed(sequences)
     classes, index = np.unique(labels, return_inverse=True)
     return sequences, classes, index
+
+
+def _label_types(classes: npt.NDArray[Any]) -> str:
+    words = {str: "text", bool: "booleans", int: "numbers", float: "numbers"}
+    return " and ".join(sorted({words.get(type(c), type(c).__name__) for c in classes.tolist()}))
+
+
+def _check_fitted(classifier: H3MClassifier) -> None:
+    n = len(classifier.class_models_)
+    if classifier.classes_.shape != (n,) or classifier.class_counts_.shape != (n,):
+        raise ValueError("classes, their models and their counts differ in number")
+    if any(model.n_dims != classifier.n_features_in_ for model in classifier.class_models_):
+        raise ValueError("the models of the classes differ in their dimensions")
+
+
+register_estimator(H3MClassifier, text_arrays=["classes_"], check=_check_fitted)

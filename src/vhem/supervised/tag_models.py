@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from vhem.sequences import Sequences
 from vhem.supervised.classifier import class_log_likelihoods
 from vhem.supervised.fragments import cut_fragments
 
+TagModel: TypeAlias = H3M | MixtureOfLDS | GMM
 _CHUNK = 60_000  # frames of fragments that are in memory at once
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -15,11 +15,11 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer, check_real
 from vhem._support.indexing import positions
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable
+from vhem._support.saving import Kind, Saveable, State, attributes, check_types, register, register_estimator
 from vhem.metrics import best_tags, retrieval_scores
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
-from vhem.supervised.tag_models import FAMILIES, Settings
+from vhem.supervised.tag_models import FAMILIES, Settings, TagModel
 
 
 class Songs(Saveable):
@@ -36,6 +36,10 @@ class Songs(Saveable):
     made_by : dict
         The parameters of the tagger that bear on them.
     """
+
+    sequences: Sequences
+    models: list[TagModel | FloatArray]  # by "em" nothing is learned of a song
+    made_by: dict[str, Any]
 
     def __init__(self, sequences: Sequences, models: list[Any], made_by: dict[str, Any]) -> None:
         if len(models) != len(sequences):
@@ -135,7 +139,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
     array([1, 0])
     """
 
-    tag_models_: list[Any]
+    tag_models_: list[TagModel]
     tag_names_: list[Any]
     tag_shares_: FloatArray
     n_features_in_: int
@@ -333,3 +337,20 @@ def _checked_names(tag_names: Iterable[Any] | None, weights: FloatArray) -> list
             f"tag {names[empty[0]]!r} has no song ({len(empty)} such tags); leave out tags that no training song has."
         )
     return names
+
+
+def _unpack_songs(state: State) -> Songs:
+    check_types(get_type_hints(Songs), state)
+    return Songs(**state)
+
+
+def _check_fitted(tagger: H3MTagger) -> None:
+    n = len(tagger.tag_names_)
+    if len(tagger.tag_models_) != n or tagger.tag_shares_.shape != (n,):
+        raise ValueError("tags, their models and their shares differ in number")
+    if any(model.n_dims != tagger.n_features_in_ for model in tagger.tag_models_):
+        raise ValueError("the models of the tags differ in their dimensions")
+
+
+register(Kind("Songs", Songs, attributes("sequences", "models", "made_by"), _unpack_songs))
+register_estimator(H3MTagger, check=_check_fitted)

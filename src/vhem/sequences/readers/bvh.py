@@ -9,6 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem.sequences.container import Sequences
+from vhem.sequences.readers.options import Options, Reading, without_extension
+from vhem.sequences.readers.roles import given_or_guessed
 
 _AXES = {"Xrotation": 0, "Yrotation": 1, "Zrotation": 2}
 _SHIFTS = {"Xposition": 0, "Yposition": 1, "Zposition": 2}
@@ -67,8 +70,18 @@ def read_bvh(path: str | Path) -> Motion:
     if not found or not head.lstrip().startswith("HIERARCHY"):
         raise ValueError(f"{path} is not a BVH file: it must begin with HIERARCHY and have a MOTION part.")
     names, parents, offsets, channels = _read_hierarchy(iter(head.split()), path)
-    frames, frame_time = _read_motion(body, len(channels), path)
+    frames, frame_time = _read_frames(body, len(channels), path)
     return Motion(names, parents, np.array(offsets), channels, frames, frame_time)
+
+
+def read_motion(path: Path, options: Options) -> Reading:
+    """Return a BVH file as one sequence, its channels as columns."""
+    motion = read_bvh(path)
+    columns = [f"{joint}.{kind}" for joint, kind in motion.channel_names]
+    roles = given_or_guessed(columns, lambda _: True, [], None, options.values, None)
+    place = {name: k for k, name in enumerate(columns)}
+    chosen = motion.channels[:, [place[name] for name in roles.values]]
+    return Reading(Sequences([chosen], [without_extension(path)]), roles)
 
 
 def _read_hierarchy(
@@ -111,7 +124,7 @@ def _channel(kind: str) -> str:
     return kind
 
 
-def _read_motion(body: str, n_channels: int, path: str | Path) -> tuple[FloatArray, float]:
+def _read_frames(body: str, n_channels: int, path: str | Path) -> tuple[FloatArray, float]:
     lines = body.split("\n", 3)
     try:
         n_frames = int(lines[1].split(":")[1])
@@ -119,10 +132,12 @@ def _read_motion(body: str, n_channels: int, path: str | Path) -> tuple[FloatArr
         values = np.array(lines[3].split(), dtype=np.float64)
     except (IndexError, ValueError) as error:
         raise ValueError(f"{path}: the MOTION part must give Frames, Frame Time and numbers: {error}") from None
+    if n_frames < 1 or n_channels < 1:
+        raise ValueError(f"{path}: {n_frames} frames of {n_channels} channels; a motion has at least one of each.")
     if values.size != n_frames * n_channels:
         raise ValueError(
             f"{path}: {n_frames} frames of {n_channels} channels make {n_frames * n_channels} numbers, "
-            f"found {values.size}. The file may be cut short."
+            f"found {values.size}. The file may be truncated."
         )
     return values.reshape(n_frames, n_channels), frame_time
 

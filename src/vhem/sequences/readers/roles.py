@@ -1,7 +1,8 @@
-"""Which column of a table is what: as told, or guessed where that is beyond doubt."""
+"""Which column of a table is what: as the user says, or guessed where there is no doubt."""
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -13,6 +14,9 @@ _GROUP = {"group", "groupid", "groupname"}
 _TRIAL = {"trial", "trialid", "session", "sessionid", "trialno", "trialnumber"}
 _TIME = {"time", "t", "timestamp", "frame", "frameid", "frameno", "step", "date", "datetime", "seconds", "timems"}
 _TIME |= {"fixation", "fixationid", "fixationno", "fixationnumber", "fixationindex", "fixid", "fixno", "index", "order"}
+
+
+_LISTED = 30  # columns in a message
 
 
 class Roles(NamedTuple):
@@ -53,25 +57,26 @@ def given_or_guessed(
     >>> given_or_guessed(["SubjectID", "TrialID", "FixX", "FixY"], lambda name: True, None, None, None, None)
     Roles(id=['SubjectID', 'TrialID'], time=None, values=['FixX', 'FixY'], group='SubjectID')
     """
-    told = _listed(id) + _listed(values) + _listed(time) + _listed(group)
-    for name in told:
-        if name not in columns:
-            raise ValueError(f"there is no column {name!r}; the columns are {_list(columns)}.")
+    told, known = {*listed(id), *listed(values), *listed(time), *listed(group)}, set(columns)
+    for name in told - known:
+        raise ValueError(f"there is no column {name!r}; the columns are {shortened(columns)}.")
     free = [name for name in columns if name not in told and not name.startswith("(unnamed")]
     if id is None:
         ids, group = _guessed_id(free, is_numeric, group)
     else:
-        ids = _listed(id)
+        ids = listed(id)
     if time is None:
         like_time = [name for name in free if _plain(name) in _TIME and name not in ids]
         time = like_time[0] if len(like_time) == 1 else None
         free = [name for name in free if name not in like_time]
-    chosen = _listed(values)
+    chosen = listed(values)
     if values is None:
-        names = _ID | _SUBJECT | _TRIAL | _GROUP  # numbers that name something are no measurements
-        chosen = [n for n in free if n not in (*ids, group) and _plain(n) not in names and is_numeric(n)]
+        naming = _ID | _SUBJECT | _TRIAL | _GROUP  # their numbers are names, not measurements
+        chosen = [n for n in free if n not in (*ids, group) and _plain(n) not in naming and is_numeric(n)]
     if not chosen:
-        raise ValueError(f"no column of numbers is left for the values; the columns are {_list(columns)}. Give values.")
+        raise ValueError(
+            f"no column of numbers is left for the values; the columns are {shortened(columns)}. Give values."
+        )
     return Roles(ids, time, chosen, group)
 
 
@@ -91,8 +96,8 @@ def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str |
     if not (named or subjects or trials) and len(texts) == 1:
         return texts, group
     raise ValueError(
-        f"which column names the sequences? The columns are {_list(free)}. Give id, one or several of them (subject "
-        "and trial, say), or an empty list (--one-sequence on the command line) if all rows are one sequence."
+        f"which column names the sequences? The columns are {shortened(free)}. Give id, one or several of them "
+        "(subject and trial, say), or an empty list (--one-sequence on the command line) if all rows are one sequence."
     )
 
 
@@ -108,13 +113,17 @@ def likely_group(id_columns: list[str]) -> str | None:
     return subjects[0] if len(id_columns) > 1 and len(subjects) == 1 else None
 
 
+@functools.lru_cache(maxsize=1 << 17)
 def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())
 
 
-def _listed(names: str | Iterable[str] | None) -> list[str]:
+def listed(names: str | Iterable[str] | None) -> list[str]:
+    """Return one name, several or none as a list."""
     return [] if names is None else [names] if isinstance(names, str) else list(names)
 
 
-def _list(columns: list[str]) -> str:
-    return ", ".join(map(repr, columns))
+def shortened(columns: list[str]) -> str:
+    """Return the names of columns as messages list them: of very many, the first."""
+    more = f", … ({len(columns)} in all)" if len(columns) > _LISTED else ""
+    return ", ".join(map(repr, columns[:_LISTED])) + more

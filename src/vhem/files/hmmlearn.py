@@ -1,4 +1,4 @@
-"""HMMs of hmmlearn, both ways."""
+"""HMMs of hmmlearn; the way back is `HMM.to_hmmlearn`."""
 
 from __future__ import annotations
 
@@ -55,25 +55,6 @@ def _hmm(model: Any) -> HMM:
     weights = _rows(model.weights_) if mixture else None
     covars = _mixture_covars(model) if mixture else _gaussian_covars(model)
     return HMM(_rows(model.startprob_), _rows(model.transmat_), model.means_, covars, weights)
-
-
-def to_hmmlearn(hmm: HMM) -> Any:
-    """Return a `GaussianHMM`, or a `GMMHMM` where states have several Gaussians; see `HMM.to_hmmlearn`."""
-    try:
-        from hmmlearn.hmm import GMMHMM, GaussianHMM  # noqa: PLC0415  (an optional library)
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError("to_hmmlearn needs hmmlearn, which is not installed: pip install hmmlearn") from None
-    # Without init_params, a call of fit goes on from these parameters.
-    shared = {"covariance_type": hmm.covariance_type, "init_params": ""}
-    single = hmm.n_mix == 1
-    model = GaussianHMM(hmm.n_states, **shared) if single else GMMHMM(hmm.n_states, hmm.n_mix, **shared)
-    model.n_features = hmm.n_dims
-    model.startprob_, model.transmat_ = hmm.startprob.copy(), hmm.transmat.copy()
-    model.means_ = np.array(hmm.means[:, 0] if single else hmm.means)
-    model.covars_ = np.array(hmm.covars[:, 0] if single else hmm.covars)
-    if not single:
-        model.weights_ = np.array(hmm.mix_weights)
-    return model
 
 
 def _rows(probabilities: Any) -> FloatArray:

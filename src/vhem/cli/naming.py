@@ -1,0 +1,75 @@
+"""The library's parameters as options of the command."""
+
+from __future__ import annotations
+
+import enum
+
+from vhem._support.errors import Explained, Naming
+from vhem.cli.wording import in_options
+
+
+class Doing(enum.Enum):
+    """What is being done; it decides which option a parameter belongs to."""
+
+    LEARNING = enum.auto()
+    CLUSTERING = enum.auto()
+
+
+_OF = {
+    Doing.LEARNING: {"n_init": "--starts", "n_states": "--states"},
+    Doing.CLUSTERING: {"n_init": "--restarts", "n_states": "--center-states"},
+}
+_ALWAYS = {
+    "n_clusters": "--clusters",
+    "n_components": "--clusters",
+    "candidates": "--clusters",
+    "n_mix": "--mix",
+    "n_virtual": "--virtual",
+    "covariance_type": "--covariance",
+    "random_state": "--seed",
+    "n_jobs": "--jobs",
+    "max_iter": "--max-iter",
+    "rows_per_part": "--rows-per-part",
+    "time_limit": "--time-limit",
+    "topology": "--topology",
+    "tau": "--tau",
+    "levels": "--levels",
+    "criterion": "--criterion",
+    "id": "--id",
+    "time": "--time",
+    "values": "--values",
+    "group": "--group",
+    "decimal": "--decimal",
+    "encoding": "--encoding",
+    "sheet": "--sheet",
+    "executor": "--dask",
+}
+_SWITCHES = {("on_error", "'skip'"): "--skip-broken", ("id", "[]"): "--one-sequence"}
+
+
+def options_of(doing: Doing) -> Naming:
+    """Return how parameters are called while something is being done; None is for those without an option.
+
+    Examples
+    --------
+    >>> options_of(Doing.LEARNING)("n_init", None), options_of(Doing.CLUSTERING)("n_init", "9")
+    ('--starts', '--restarts 9')
+    >>> options_of(Doing.LEARNING)("on_error", "'skip'"), options_of(Doing.LEARNING)("tol", None)
+    ('--skip-broken', None)
+    """
+    options = _ALWAYS | _OF[doing]
+
+    def naming(name: str, value: str | None) -> str | None:
+        if value is not None and (name, value) in _SWITCHES:
+            return _SWITCHES[name, value]
+        option = options.get(name)
+        return option if option is None or value is None else f"{option} {value.strip(chr(39))}"
+
+    return naming
+
+
+def told(message: BaseException | str, doing: Doing) -> str:
+    """Return an error or a warning in one line, as users of the command read it."""
+    plain = in_options(str(message), _OF[doing])
+    text = message.told(options_of(doing)) if isinstance(message, Explained) else plain
+    return " ".join(text.split()) or type(message).__name__

@@ -1,0 +1,66 @@
+"""Which sequence is which: keys tell sequences apart, names are what is shown for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+_SEPARATOR = " / "
+
+
+def names_of(keys: list[Any]) -> list[Any]:
+    """Return the name that is shown for each key: several parts are joined, a single value stays as it is.
+
+    Different keys have different names: parts that would blur where one ends and the next begins are quoted.
+
+    Examples
+    --------
+    >>> names_of([("ann", 1), ("a / b", "c"), ("a", "b / c")])
+    ['ann / 1', "'a / b' / c", "a / 'b / c'"]
+    """
+    names = [_SEPARATOR.join(map(_shown, key)) if isinstance(key, tuple) else key for key in keys]
+    if len(set(names)) == len(names):
+        return names
+    return [_SEPARATOR.join(map(repr, key)) if isinstance(key, tuple) else key for key in keys]
+
+
+def _shown(part: Any) -> str:
+    text = str(part)
+    blurs = " /" in text or "/ " in text or text[:1] in ("'", '"')
+    return repr(text) if blurs else text
+
+
+def check_unique(ids: list[Any]) -> None:
+    """Refuse ids that name two sequences."""
+    place: dict[Any, int] = {}
+    for i, name in enumerate(ids):
+        try:
+            first = place.setdefault(name, i)
+        except TypeError:
+            raise TypeError(
+                f"ids has the {type(name).__name__} {name!r}; use text, numbers or tuples of them."
+            ) from None
+        if first != i:
+            raise ValueError(
+                f"ids names sequences {first} and {i} {name!r}; an id belongs to one sequence. Give what several "
+                "sequences share, such as a person, as groups."
+            )
+
+
+def alike(names: Iterable[Any]) -> list[Any]:
+    """Return names as text where some of them are: 1 in one file and "1" in another are one name.
+
+    Examples
+    --------
+    >>> alike([1, 2, "bob"]), alike([1, 2])
+    (['1', '2', 'bob'], [1, 2])
+    """
+    found = list(names)
+    return list(map(str, found)) if any(isinstance(name, str) for name in found) else found
+
+
+def alike_keys(keys: list[Any]) -> list[Any]:
+    """Return keys whose parts, place by place, are alike."""
+    if keys and all(isinstance(key, tuple) for key in keys) and len({len(key) for key in keys}) == 1:
+        return list(zip(*map(alike, zip(*keys, strict=True)), strict=True))
+    return alike(keys)

@@ -1,0 +1,92 @@
+"""Long tables, one row per frame, to sequences: rows are brought together by key and sorted by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem._support.arrays import FloatArray, IntArray
+
+Place = Callable[[int], str]  #: says in errors where a row is
+
+
+class Table(NamedTuple):
+    """The frames of a table, sorted by sequence."""
+
+    X: FloatArray  #: (rows, d)
+    lengths: IntArray  #: (n,)
+    keys: list[Any]  #: of the sequences, in the order of their first rows
+    groups: list[Any] | None  #: one value per sequence
+
+
+class Coded(NamedTuple):
+    """A column that names something: a number per row, and what each number stands for, as they first appear."""
+
+    codes: IntArray  #: (rows,)
+    keys: list[Any]
+
+
+def arranged(
+    X: FloatArray,
+    ids: Coded,
+    times: npt.NDArray[Any] | None,
+    groups: Coded | None,
+    time_name: str,
+    group_name: str,
+    place: Place = lambda row: f"row {row}",
+) -> Table:
+    """Return rows in the order of their sequences."""
+    n = np.bincount(ids.codes, minlength=len(ids.keys)).astype(np.int64)
+    belongs = None if groups is None else _groups(groups, ids, group_name, place)
+    if times is None and (np.diff(ids.codes) >= 0).all():
+        return Table(X, n, ids.keys, belongs)
+    order = np.argsort(ids.codes, kind="stable") if times is None else time_order(times, time_name, ids, place)
+    return Table(X[order], n, ids.keys, belongs)
+
+
+def joined(parts: list[Coded]) -> Coded:
+    """Return the keys that several columns make together: tuples."""
+    if len(parts) == 1:
+        return parts[0]
+    code = parts[0].codes
+    for part in parts[1:]:
+        code = np.unique(code * len(part.keys) + part.codes, return_inverse=True)[1].astype(np.int64)
+    _, first, codes = np.unique(code, return_index=True, return_inverse=True)
+    rank = np.argsort(np.argsort(first))  # np.unique sorts; keys come in order of first appearance
+    keys = [tuple(part.keys[part.codes[row]] for part in parts) for row in np.sort(first)]
+    return Coded(rank[codes].astype(np.int64), keys)
+
+
+def time_order(times: npt.NDArray[Any], name: str, ids: Coded, place: Place) -> npt.NDArray[np.intp]:
+    """Return the rows sorted by sequence, then by time."""
+    # Python's own values are compared once, then by rank.
+    ranks = np.unique(times, return_inverse=True)[1] if times.dtype.kind == "O" else times
+    order = np.lexsort((ranks, ids.codes))
+    twice = (np.diff(ids.codes[order]) == 0) & (ranks[order][1:] == ranks[order][:-1])
+    if twice.any():
+        k = int(np.argmax(twice))
+        one, other = sorted((int(order[k]), int(order[k + 1])))
+        raise ValueError(
+            f"sequence {ids.keys[ids.codes[one]]!r} has two rows with {name} = {times[one]} ({place(one)} and "
+            f"{place(other)}). If these are several trials, name their column in id too; else drop a row, "
+            "or choose another time."
+        )
+    return order
+
+
+def _groups(groups: Coded, ids: Coded, name: str, place: Place) -> list[Any]:
+    """Return each sequence's one value of the group column."""
+    first = np.unique(ids.codes, return_index=True)[1]
+    differs = groups.codes != groups.codes[first][ids.codes]
+    if differs.any():
+        row = int(np.argmax(differs))
+        of = ids.codes[row]
+        one, other = groups.keys[groups.codes[first[of]]], groups.keys[groups.codes[row]]
+        raise ValueError(
+            f"sequence {ids.keys[of]!r} has {name} = {one!r} ({place(int(first[of]))}) and {other!r} ({place(row)}); "
+            "a sequence has one group. If several columns together name a sequence, give them all as id."
+        )
+    return [groups.keys[g] for g in groups.codes[first]]

@@ -1,0 +1,42 @@
+"""Small files must not fill the memory: what a file may unpack to, in proportion to its size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+_FREE = 1 << 26  # bytes that every file may unpack to
+_RATIO = 300  # and so many more for each byte; tables shrink by a factor of 5 to 50 when they are compressed
+
+
+class Budget:
+    """What is left of the bytes that a file may unpack to.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._left = _FREE + _RATIO * path.stat().st_size
+
+    def allows(self, n: int) -> bool:
+        """Whether n more bytes are left."""
+        return n <= self._left
+
+    def spend(self, n: int) -> None:
+        """Take n bytes, or refuse the file."""
+        self._left -= n
+        if not self.allows(0):
+            raise ValueError(
+                f"{self._path} has {self._path.stat().st_size:,} bytes, but unpacks to more than {_RATIO} times as "
+                "much. If that is right, unpack it yourself and read what comes out."
+            )
+
+    def spent_on(self, lines: Iterator[str]) -> Iterator[str]:
+        """Yield lines while the budget lasts."""
+        for line in lines:
+            self.spend(len(line))
+            yield line

@@ -1,0 +1,117 @@
+"""Tables of cells to sequences: columns are gathered chunk by chunk, as numbers, times and names."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.sequences.container import Sequences
+from vhem.sequences.long_table import Coded, arranged, joined
+from vhem.sequences.readers import cells
+from vhem.sequences.readers.cells import BadCellError
+from vhem.sequences.readers.options import Options, Reading, without_extension
+from vhem.sequences.readers.roles import Roles, given_or_guessed, listed
+from vhem.sequences.readers.rows import Columns, Rows
+from vhem.sequences.readers.times import Times, times
+
+_SAMPLE = 2000  # rows that say what a column holds
+
+
+def read_rows(rows: Rows, options: Options) -> Reading:
+    """Return the sequences of a table."""
+    chunks = rows.chunks()
+    first = next(chunks, None)
+    if first is None:
+        raise ValueError(f"{rows.path} has a header but no rows.")
+    sample = {name: column[:_SAMPLE] for name, column in zip(rows.columns, first, strict=False)}
+    try:
+        roles = given_or_guessed(rows.columns, lambda name: cells.looks_numeric(sample[name]), *options[:4])
+        comma = options.decimal == "," or (
+            options.decimal == "auto" and any(cells.has_decimal_commas(sample[name]) for name in roles.values)
+        )
+        gathered = _Gathered(roles, rows, comma)
+        for chunk in itertools.chain([first], chunks):
+            gathered.add(chunk)
+        return Reading(gathered.sequences(), roles)
+    except BadCellError as fault:
+        raise ValueError(f"{rows.path}, {fault}.") from None
+    except ValueError as fault:
+        if str(fault).startswith(str(rows.path)):
+            raise
+        raise ValueError(f"{rows.path}: {fault}") from None
+
+
+class _Gathered:
+    """Columns of a table as they are read."""
+
+    def __init__(self, roles: Roles, rows: Rows, comma: bool) -> None:
+        self._roles, self._rows, self._comma = roles, rows, comma
+        self._index = {name: k for k, name in enumerate(rows.columns)}
+        self._values: list[FloatArray] = []
+        self._times: list[Times] = []
+        self._seen: dict[str, dict[str, int]] = {name: {} for name in [*roles.id, *listed(roles.group)]}
+        self._codes: dict[str, list[IntArray]] = {name: [] for name in self._seen}
+        self._n_rows = 0
+
+    def add(self, chunk: Columns) -> None:
+        """Take the cells of some rows."""
+
+        def converted(name: str, convert: Callable[[Sequence[Any]], Any]) -> Any:
+            try:
+                return convert(chunk[self._index[name]])
+            except BadCellError as fault:
+                place = self._rows.place(self._n_rows + fault.index)
+                raise BadCellError(fault.index, fault.value, f"{place}: column {name!r} {fault}") from None
+
+        self._values.append(
+            np.column_stack([converted(name, partial(cells.numbers, comma=self._comma)) for name in self._roles.values])
+        )
+        if self._roles.time is not None:
+            self._times.append(converted(self._roles.time, partial(times, comma=self._comma)))
+        for name, seen in self._seen.items():
+            self._codes[name].append(converted(name, partial(_coded, seen)))
+        self._n_rows += len(chunk[0])
+
+    def sequences(self) -> Sequences:
+        """Return what was gathered, which is let go: a large table is not held twice."""
+        roles, X = self._roles, np.concatenate(self._values)
+        self._values.clear()
+        ids = joined([self._coded(name) for name in roles.id]) if roles.id else self._one_sequence()
+        groups = None if roles.group is None else self._coded(roles.group)
+        moments = None if roles.time is None else self._all_times()
+        table = arranged(X, ids, moments, groups, roles.time or "", roles.group or "", self._rows.place)
+        del X
+        return Sequences._of_table(table)
+
+    def _one_sequence(self) -> Coded:
+        return Coded(np.zeros(self._n_rows, dtype=np.int64), [without_extension(self._rows.path)])
+
+    def _coded(self, name: str) -> Coded:
+        return Coded(np.concatenate(self._codes[name]), cells.tidy_names(list(self._seen[name])))
+
+    def _all_times(self) -> npt.NDArray[Any]:
+        kinds = sorted({part.kind for part in self._times})
+        if len(kinds) > 1:
+            raise ValueError(f"column {self._roles.time!r} has {' and '.join(kinds)}; use one form in all rows.")
+        return np.concatenate([part.values for part in self._times])
+
+
+def _coded(seen: dict[str, int], column: Sequence[Any]) -> IntArray:
+    """Return numbers for names, which are numbered as they appear."""
+    try:  # names met before, written in the same way
+        return np.fromiter(map(seen.__getitem__, column), np.int64, len(column))
+    except (KeyError, TypeError):
+        pass
+    spelled: dict[Any, int] = {}
+    for i, cell in enumerate(column):
+        if cell not in spelled:
+            if cells.is_missing(cell):
+                raise BadCellError(i, cell, "is empty; fill it or drop the row")
+            spelled[cell] = seen.setdefault(cells.name(cell), len(seen))
+    return np.fromiter(map(spelled.__getitem__, column), np.int64, len(column))

@@ -1,0 +1,98 @@
+"""Delimited text, csv or tsv, compressed or not, as blocks of rows."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import itertools
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from vhem.sequences.readers.budget import Budget
+from vhem.sequences.readers.rows import Block, Columns, row_blocks
+
+_CHARACTERS = 1 << 20  # at a time, where text has no quotes
+_DELIMITERS = "\t;,|"
+
+
+def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
+    """Yield the rows of a csv or tsv; what separates cells is seen in the header."""
+    try:
+        with _opened(path, encoding) as file:
+            first = file.readline()
+            while first and not first.strip():
+                yield Block(1, None, [[]])
+                first = file.readline()
+            delimiter = max(_DELIMITERS, key=_outside_quotes(first).count)
+            header = next(_csv_rows(itertools.chain([first], file), delimiter), [])
+            yield Block(1, None, [header])
+            yield from _text_blocks(file, delimiter, len(header), Budget(path))
+    except UnicodeDecodeError as fault:
+        raise ValueError(
+            f"{path} is not in {encoding or 'UTF-8'}: byte {fault.object[fault.start]:#x} has no meaning there. Give "
+            "its encoding, often 'cp1252' for files from Windows, or save it as UTF-8."
+        ) from None
+    except UnicodeError as fault:
+        raise ValueError(f"{path} is not in {encoding}: {fault}. Give its encoding, or save it as UTF-8.") from None
+    except LookupError:
+        raise ValueError(f"encoding {encoding!r} is not known; give one like 'utf-8', 'utf-16' or 'cp1252'.") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
+        raise ValueError(f"{path} is truncated or damaged: {fault}. Compress it anew, or copy it again.") from None
+    except csv.Error as fault:
+        raise ValueError(f"{path} cannot be read as a table: {fault}. Is it really text?") from None
+
+
+def _opened(path: Path, encoding: str | None) -> IO[str]:
+    """Open a text, in UTF-8 (or UTF-16 where it begins like that) unless an encoding is given."""
+    opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
+    if encoding is None:
+        with opener(path, "rb") as file:
+            start = file.read(2)
+        encoding = "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+    text: IO[str] = opener(path, "rt", encoding=encoding, newline="")
+    return text
+
+
+def _csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
+    return csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
+
+
+def _text_blocks(file: IO[str], delimiter: str, width: int, budget: Budget) -> Iterator[Block]:
+    """Yield the rest of a text: cut at once where it has no quotes, by the csv module from the first quote on."""
+    tail = ""
+    while text := file.read(_CHARACTERS):
+        budget.spend(len(text))
+        text = tail + text
+        if '"' in text:
+            lines = itertools.chain(io.StringIO(text + file.readline(), newline=""), file)
+            yield from row_blocks(_csv_rows(budget.spent_on(lines), delimiter))
+            return
+        cut = text.rfind("\n") + 1
+        text, tail = text[:cut], text[cut:]
+        if text:
+            yield _plain_block(text, delimiter, width)
+    if tail:
+        yield _plain_block(tail + "\n", delimiter, width)
+
+
+def _plain_block(text: str, delimiter: str, width: int) -> Block:
+    """Return whole lines without quotes as columns, or row by row where a line has too few or too many cells."""
+    text = text.replace("\r\n", "\n")
+    n = text.count("\n")
+    # A mark before the first cell of each line: if every width-th cell has the mark, all lines have that width.
+    cells = text[:-1].replace("\n", f"{delimiter}\n").split(delimiter)
+    first = "".join(cells[::width]) + "\n" if width else ""
+    whole = len(cells) == n * width and first.count("\n") == n
+    if whole and cells[0] and "\n\n" not in first and "\r" not in text:  # and no line begins with an empty cell
+        columns: Columns = [cells[k::width] for k in range(width)]
+        columns[0] = [cells[0], *(cell[1:] for cell in columns[0][1:])]
+        return Block(n, columns, [])
+    rows = list(_csv_rows(io.StringIO(text, newline=""), delimiter))
+    return Block(len(rows), None, rows)
+
+
+def _outside_quotes(line: str) -> str:
+    return "".join(line.split('"')[::2])

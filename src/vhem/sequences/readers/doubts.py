@@ -1,0 +1,58 @@
+"""What looks wrong in a table that could be read: codes of missing values, constant columns, one row per series."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from vhem._support.arrays import FloatArray
+from vhem.sequences.readers.options import Reading
+from vhem.sequences.readers.roles import shortened
+
+_NINES = [float(sign * (10**k - 1)) for k in range(2, 10) for sign in (-1, 1)]  # ±99, ±999, …
+_CODES = np.array([*_NINES, -(2.0**15), -(2.0**31)])
+_FEW = 3  # rows or sequences that are too few to be surprised by
+
+
+def warn_of_doubts(reading: Reading) -> None:
+    """Warn of what a reader cannot know to be wrong, but a user would want to know."""
+    sequences, names = reading.sequences, reading.roles.values
+    if len(sequences) >= _FEW and sequences.lengths.max() == 1:
+        _warn_of_single_frames(len(sequences), reading.roles.id)
+    low, high = np.fmin.reduce(sequences.X), np.fmax.reduce(sequences.X)  # NaN where a column has no value
+    constant = np.flatnonzero((low == high) & (len(sequences.X) >= _FEW))
+    if len(constant):
+        columns = shortened([names[j] for j in constant])
+        warnings.warn(
+            f"the same value in every row: column {columns}. It tells nothing apart; leave it out, by naming the "
+            "others as values.",
+            stacklevel=3,
+        )
+    for edge in (low, high):
+        for j in np.flatnonzero(np.isin(edge, _CODES) & (low < high)):
+            _warn_of_code(sequences.X[:, j], edge[j], names[j])
+
+
+def _warn_of_single_frames(n: int, id_columns: list[str]) -> None:
+    by = f" (by {shortened(id_columns)})" if id_columns else ""
+    warnings.warn(
+        f"each of the {n} sequences{by} has a single frame. A table has one row per frame; choose the id so that the "
+        "rows of a sequence share it. If each row is a whole series, read the numbers as an array of shape (n, T) and "
+        "give vhem.Sequences(array[:, :, None]).",
+        stacklevel=4,
+    )
+
+
+def _warn_of_code(column: FloatArray, code: float, name: str) -> None:
+    """Warn if a value repeats and lies farther out than the others spread, or is the only negative one."""
+    n = int((column == code).sum())
+    others = column[(column != code) & ~np.isnan(column)]
+    low, high = others.min(), others.max()
+    gap = low - code if code < low else code - high
+    if n > 1 and (gap > high - low or code < 0 <= low):
+        warnings.warn(
+            f"column {name!r} is {code:g} in {n} rows, and between {low:g} and {high:g} in the others: if that stands "
+            "for a missing value, leave those cells empty.",
+            stacklevel=4,
+        )

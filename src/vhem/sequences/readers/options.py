@@ -1,0 +1,57 @@
+"""What the user says about files of sequences, and what was found in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from vhem.sequences.container import Sequences
+from vhem.sequences.readers.roles import Roles
+
+TEXT = {".csv", ".tsv", ".txt"}
+SPREADSHEETS = {".xls", ".xlsx", ".xlsm", ".xlsb", ".ods"}
+PARQUET = {".parquet", ".pq"}
+KNOWN = {*TEXT, *SPREADSHEETS, *PARQUET, ".npz", ".bvh"}
+
+
+class Options(NamedTuple):
+    """What the user says about the files."""
+
+    id: str | Iterable[str] | None = None
+    time: str | None = None
+    values: str | Iterable[str] | None = None
+    group: str | None = None
+    decimal: str = "auto"
+    encoding: str | None = None
+    sheet: str | int = 0
+
+
+class Reading(NamedTuple):
+    """Sequences, and which columns they were made of."""
+
+    sequences: Sequences
+    roles: Roles
+
+
+def extension(path: Path) -> str:
+    """Return the extension that says how a file is read; compression does not count.
+
+    Examples
+    --------
+    >>> extension(Path("p.1.CSV.gz"))
+    '.csv'
+    """
+    return Path(path.name.lower().removesuffix(".gz")).suffix
+
+
+def without_extension(path: Path) -> str:
+    """Return a file's name without the known extension: all else that has a point in it is part of the name.
+
+    Examples
+    --------
+    >>> without_extension(Path("data/p.1.csv.gz"))
+    'p.1'
+    """
+    name = path.name[:-3] if path.name.lower().endswith(".gz") else path.name
+    return name[: -len(extension(path))] if extension(path) in KNOWN else name

@@ -1,0 +1,41 @@
+"""A Parquet file, read whole. Data in parts are read by row groups: see vhem.scale."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from vhem._support.optional import how_to_install
+from vhem.sequences.container import Sequences
+from vhem.sequences.readers.options import Options, Reading, without_extension
+from vhem.sequences.readers.roles import given_or_guessed, listed
+
+_FILE = "(file)"  # the column that names the one sequence of a file without ids
+
+
+def read_parquet(path: Path, options: Options) -> Reading:
+    """Return the sequences of a Parquet file."""
+    try:
+        import pyarrow as pa  # noqa: PLC0415  (an extra)
+        import pyarrow.parquet as pq  # noqa: PLC0415
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            f"parquet files are read by pyarrow, which is not installed: {how_to_install('tables')}."
+        ) from None
+    try:
+        kinds = {field.name: field.type for field in pq.read_schema(path)}
+    except (pa.ArrowException, OSError) as fault:
+        raise ValueError(f"{path} cannot be read as parquet: {fault}") from None
+
+    def is_numeric(name: str) -> bool:
+        kind = kinds[name]
+        return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
+
+    try:
+        roles = given_or_guessed(list(kinds), is_numeric, *options[:4])
+        needed = dict.fromkeys([*roles.id, *roles.values, *listed(roles.time), *listed(roles.group)])
+        frame = pq.read_table(path, columns=list(needed))
+        if not roles.id:
+            frame = frame.append_column(_FILE, pa.array([without_extension(path)] * len(frame)))
+        return Reading(Sequences.from_table(frame, roles.id or _FILE, roles.time, roles.values, roles.group), roles)
+    except (TypeError, ValueError, pa.ArrowException) as fault:
+        raise ValueError(f"{path}: {fault}") from None
