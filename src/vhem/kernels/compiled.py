@@ -214,7 +214,7 @@ def learn(
 def _counting_work(parameters: Parameters, offsets: IntArray, sequence: IntArray) -> float:
     _, S, M, d = parameters.means.shape
     frames = len(sequence) * float(offsets[-1] - offsets[0]) / max(1, len(offsets) - 1)
-    return frames * S * (S + M * d + 5)
+    return float(frames * S * (S + M * d + 5))
 
 
 def log_likelihoods(*, parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int) -> FloatArray:
