@@ -7,11 +7,11 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test bench motion docs pictures lint format clean help
+.PHONY: demo test slow bench motion docs pictures lint format clean help
 
 help:
 	@echo "make demo    the main job end to end on a small simulated study"
-	@echo "make test    the whole test suite"
+	@echo "make test    the test suite; make slow: the tests that take long"
 	@echo "make bench   the speed tables, as ratios"
 	@echo "make motion  the paper's motion study, into results/"
 	@echo "make docs    the documentation, into build/docs"
@@ -26,12 +26,14 @@ $(BIN)/python:
 # compiled part is then rebuilt only where its sources changed. One line per file compiled or package fetched, instead of
 # minutes of silence; all that was said is in the log.
 LOG := build/install.log
-STEPS := /^ *\[[0-9]+\/[0-9]+\] / { gsub(/CMakeFiles\/|\.dir|\.o$$/, "", $$NF); sub(/\/.*\//, " ", $$NF); print " ", $$1, $$NF } \
-         /^ *Collecting / { print "  fetching", $$2 } /error:/ { print } { fflush() }
 define install
 @mkdir -p build
 @set -o pipefail; $(BIN)/python -m pip install --verbose --no-build-isolation --editable $(1) 2>&1 | tee $(LOG) \
-  | awk '$(STEPS)' || { tail -n 40 $(LOG); exit 1; }
+  | while read -r step rest; do case "$$step $$rest" in \
+      \[*/*\]*) rest=$${rest##* }; echo "  $$step $${rest#CMakeFiles/}" ;; \
+      Collecting*) echo "  fetching $$rest" ;; \
+      *error:*) echo "$$step $$rest" ;; \
+    esac; done || { tail -n 40 $(LOG); exit 1; }
 @touch $@
 endef
 
@@ -48,8 +50,14 @@ $(STAMP): $(PACKAGE)
 demo: $(PACKAGE)
 	@$(BIN)/python -m vhem.demo
 
+# As many tests at a time as there are cores, file by file. `PYTEST` takes further options of pytest's.
+PYTEST :=
+RUN_TESTS = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	$(RUN_TESTS) -m "not slow" $(PYTEST)
+
+slow: $(STAMP)
+	$(RUN_TESTS) -m slow $(PYTEST)
 
 # Tables on the screen and in results/; those of the documentation are in docs/results/.
 BENCHMARKS := vhem_speed ppk_speed sequence_speed table_reading tree_search scale

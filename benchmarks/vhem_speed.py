@@ -16,9 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
+from vhem.em.reduction import Centers, ReductionProblem
+from vhem.emissions import Gaussian
 from vhem.kernels.engine import engine
-from vhem.kernels.parameters import Parameters
-from vhem.kernels.reduction import BaseModels, Shortcuts, e_step, expected_visits, m_step
+from vhem.kernels.models import Models
+from vhem.kernels.reduction import BaseModels, Shortcuts, e_step
 
 WIDTHS = (10, 9, 7, 9, 9, 7, 7, 9)
 DENSE, SHIPPED = Shortcuts.of(False), Shortcuts.of(True)
@@ -38,18 +40,19 @@ def yardstick():
 
 def parameters(arrays):
     K, S = arrays["startprob"].shape
-    names = ("startprob", "transmat", "mix_weights", "means", "covars")
-    return Parameters(*(np.ascontiguousarray(arrays[name]) for name in names), np.full(K, S, dtype=np.int64))
+    start, trans, mix = (np.ascontiguousarray(arrays[name]) for name in ("startprob", "transmat", "mix_weights"))
+    gaussian = Gaussian(np.ascontiguousarray(arrays["means"]), np.ascontiguousarray(arrays["covars"]))
+    return Models(start, trans, mix, gaussian, np.full(K, S, dtype=np.int64))
 
 
 def base_models(p, base):
-    models = parameters(base)
-    return BaseModels(models, expected_visits(models, p["tau"]), p["Ni"], np.ones(p["Kb"]), p["tau"])
+    return BaseModels.of(parameters(base), p["Ni"], np.ones(p["Kb"]), p["tau"])
 
 
 def iteration(base, start, weights, shortcuts, n_threads=1):
     statistics = e_step(base, start, weights, shortcuts, n_threads)
-    return statistics, m_step(statistics, start)
+    now = Centers(start, weights)
+    return statistics, ReductionProblem(base=None).m_step(now, statistics, statistics, None).state
 
 
 def least(work, clock=time.process_time, at_least=0.4, most=12):
@@ -76,7 +79,7 @@ def practical_limit(p):
 
 def largest_difference(new, update):
     pairs = [(new["weights"], update.weights)]
-    pairs += [(new[name], getattr(update.parameters, name)) for name in new if name != "weights"]
+    pairs += [(new[name], update.models.arrays()[name]) for name in new if name != "weights"]
     return max(float(np.max(np.abs(a - b) / (1 + np.abs(a)))) for a, b in pairs)
 
 

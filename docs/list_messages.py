@@ -14,7 +14,7 @@ from vhem._support.optional import how_to_install
 ROOT = Path(__file__).parents[1]
 INTERNAL = re.compile(r"^\W*$")
 #: What takes templates, and after how many other arguments.
-TEMPLATES = {"InputError": 0, "InputTypeError": 0, "CellError": 0, "FitWarning": 0}
+TEMPLATES = {"InputError": 0, "InputTypeError": 0, "CellError": 0, "FitWarning": 0, "InputWarning": 0}
 TEMPLATES |= {"warn_if_any": 1, "_warn_of_counts": 1, "ParameterError": 2}
 WARNERS = ("warn_if_any", "_warn_of_counts")
 FIXED = {
@@ -73,11 +73,26 @@ class Source:
         self.tree = ast.parse(path.read_text())
         module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
         self._constants = vars(importlib.import_module(module))
+        self._functions = [node.lineno for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef)]
+        self._lines = {
+            (target.id, node.lineno): text_of(node.value)
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
 
-    def template(self, node: ast.expr) -> str:
-        """Return a template: written where it is used, or a constant."""
-        constant = self._constants.get(node.id) if isinstance(node, ast.Name) else None
-        return constant if isinstance(constant, str) else text_of(node)
+    def templates(self, node: ast.expr) -> list[str]:
+        """Return templates: written where they are used, in a line above, or constants."""
+        if isinstance(node, ast.Starred) and isinstance(node.value, ast.Name):
+            return list(self._constants.get(node.value.id, ()))
+        if not isinstance(node, ast.Name):
+            return [text_of(node)]
+        constant = self._constants.get(node.id)
+        begin = max([line for line in self._functions if line < node.lineno], default=0)
+        above = [line for name, line in self._lines if name == node.id and begin < line < node.lineno]
+        local = self._lines[node.id, max(above)] if above else text_of(node)
+        return [constant if isinstance(constant, str) else local]
 
     def said(self, call: ast.Call) -> Said:
         """Return the message of an error or a warning that is made."""
@@ -87,7 +102,7 @@ class Source:
         if kind not in TEMPLATES or (kind not in WARNERS and self._constants.get(kind) is not getattr(errors, kind)):
             return Said(kind, str(FIXED[kind]) if kind in FIXED else text_of(call.args[0]))
         start = TEMPLATES[kind]
-        problem, *cures = (self.template(node) for node in call.args[start:])
+        problem, *cures = (text for node in call.args[start:] for text in self.templates(node))
         if kind == "ParameterError":
             name = text_of(call.args[0])
             problem = f"{'{name}' if name == '…' else f'{{{name}}}'} {problem}"
@@ -104,7 +119,7 @@ def messages_of(path: Path) -> list[Said]:
             found.append(source.said(node.exc))
         elif isinstance(node, ast.Call) and ast.unparse(node.func) == "warnings.warn":
             found.append(source.said(node.args[0] if isinstance(node.args[0], ast.Call) else node))
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in WARNERS:
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in TEMPLATES:
             found.append(source.said(node))
     return [said for said in found if not INTERNAL.match(said.text.replace("…", ""))]
 

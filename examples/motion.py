@@ -13,12 +13,12 @@ from pathlib import Path
 import vhem
 from vhem.datasets import load_cmu_motion
 from vhem.plotting import plot_hierarchy, plot_hmm, plot_sequence
-from vhem.studies.motion import Settings, prepare
+from vhem.studies.motion import MotionSettings, prepare
 
 data = load_cmu_motion()
 with warnings.catch_warnings(record=True) as raised:  # the report will show what was warned of
     warnings.simplefilter("always")
-    problem = prepare(data, Settings(n_starts=2))
+    problem = prepare(data, MotionSettings(n_starts=2))
 names = [f"{trial} {label}" for trial, label in zip(data.trials, data.labels, strict=True)]
 hmms = vhem.H3M(list(problem.hmms), ids=names)
 print(hmms)

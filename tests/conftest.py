@@ -4,7 +4,12 @@ import os
 
 from hypothesis import settings
 
-# Elsewhere the examples change from run to run and keep looking for faults; a checked change is judged by fixed ones.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# `make test` runs as many tests at a time as there are cores: threads of BLAS would only wait for each other.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# No example races against a clock. Elsewhere the examples change from run to run and keep looking for faults; a checked
+# change is judged by fixed ones (`--hypothesis-profile=ci`).
+settings.register_profile("default", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "default")

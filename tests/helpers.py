@@ -14,7 +14,9 @@ from scipy.stats import multivariate_normal
 from vhem import H3M, HMM
 from vhem.datasets import eye_movements
 from vhem.datasets.folder import find_data
+from vhem.emissions import Gaussian
 from vhem.kernels import engine as engine_module
+from vhem.kernels.maximise import maximise
 
 ORDER = ["baseline", "avx2", "avx512"]
 
@@ -115,6 +117,20 @@ def data_folder():
     """Return the folder of real data: `VHEM_DATA`, or else the one beside the repository."""
     default = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
     return Path(os.environ.get("VHEM_DATA", default))
+
+
+def spoiled_m_step(by):
+    """The M-step with its means moved, further every time: a bound that must fall."""
+    calls = []
+
+    def spoiled(*args):
+        calls.append(1)
+        update = maximise(*args)
+        gaussian = update.models.components
+        moved = Gaussian(gaussian.means + by * len(calls), gaussian.covars)
+        return update._replace(models=update.models.with_components(moved))
+
+    return spoiled
 
 
 def loaded(load, *arguments, **options):

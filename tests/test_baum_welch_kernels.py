@@ -8,10 +8,12 @@ from helpers import available_engines, enumerate_paths, left_right, random_h3m, 
 from scipy.special import logsumexp
 
 from vhem import H3M, HMM, Sequences
+from vhem.emissions.gaussian import Gaussian, GaussianPrior
 from vhem.kernels import compiled
 from vhem.kernels import engine as engine_module
 from vhem.kernels import kmeans as kmeans_module
-from vhem.kernels.counting import Pairs, Prior, expectations, log_likelihoods, log_prior, m_step
+from vhem.kernels.counting import Counts, Pairs, expectations, log_likelihoods
+from vhem.kernels.maximise import Prior, maximise
 from vhem.kernels.moments import group_moments
 from vhem.kernels.reference import counting as reference
 
@@ -30,12 +32,20 @@ def some_missing(rng, ys, share=0.3):
 
 
 def flat_prior(parameters):
-    K, S, _, d = parameters.means.shape
-    return Prior(np.zeros((K, S)), np.zeros((K, S, S)), 0.0, np.ones((K, d)), np.full((K, d), 1e-12))
+    (K, S, _), d = parameters.shape, parameters.n_dims
+    return Prior(np.zeros((K, S)), np.zeros((K, S, S)), gaussian_prior(0.0, np.full((K, d), 1e-12)))
+
+
+def gaussian_prior(count, floor):
+    return GaussianPrior(count=count, mean=np.zeros(floor.shape), scale=np.ones(floor.shape), floor=floor)
+
+
+def named(e):
+    return {"scores": e.log_likelihoods, "start": e.sums.start, "trans": e.sums.trans, **e.sums.components}
 
 
 def check_close(found, truth, tolerance=1e-9):
-    for name, x, y in zip(found._fields, found, truth, strict=True):
+    for (name, x), y in zip(named(found).items(), named(Counts(*truth)).values(), strict=True):
         np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance * max(1.0, np.abs(y).max()), err_msg=name)
 
 
@@ -59,9 +69,9 @@ def test_against_enumeration_of_all_paths(covariance_type, zeros):
             start[path[0]] += q
             np.add.at(trans, (path[:-1], path[1:]), q)
             np.add.at(first, path, q * (y - hmm.means[path, 0]))
-    np.testing.assert_allclose(e.start[0], start, atol=1e-11)
-    np.testing.assert_allclose(e.trans[0], trans, atol=1e-11)
-    np.testing.assert_allclose(e.first[0, :, 0], first, atol=1e-11)
+    np.testing.assert_allclose(e.sums.start[0], start, atol=1e-11)
+    np.testing.assert_allclose(e.sums.trans[0], trans, atol=1e-11)
+    np.testing.assert_allclose(e.sums.components["first"][0, :, 0], first, atol=1e-11)
     assert e.log_likelihoods == pytest.approx([logsumexp(enumerate_paths(hmm, ys[i])[1]) for i in pairs.sequence])
 
 
@@ -76,13 +86,13 @@ def test_engines_agree_and_threads_leave_every_bit(seed, engine, monkeypatch):
     for pairs in (Pairs.crossed(s.lengths, 4), Pairs.grouped(s.lengths, rng.integers(0, 4, size=10))):
         weights = rng.random(len(pairs.model))
         weights[::7] = 0.0
-        anchors = h3m.means + 0.1 * rng.normal(size=h3m.means.shape)
+        anchors = Gaussian(h3m.means + 0.1 * rng.normal(size=h3m.means.shape), h3m.covars)
         found = expectations(h3m.parameters, s.X, s.offsets, pairs, weights, 1, anchors)
         check_close(found, reference.expectations(h3m.parameters, s.X, s.offsets, *pairs, weights, anchors))
         if engine != "reference":
             monkeypatch.setattr(compiled, "_THREAD_WORK", 1.0)
             again = expectations(h3m.parameters, s.X, s.offsets, pairs, weights, 3, anchors)
-            assert all((x == y).all() for x, y in zip(found, again, strict=True))
+            assert all((x == y).all() for x, y in zip(named(found).values(), named(again).values(), strict=True))
 
 
 @pytest.mark.usefixtures("engine")
@@ -94,8 +104,8 @@ def test_left_right_models_far_from_the_data_do_not_underflow():
     pairs = Pairs.crossed(s.lengths, 3)
     weights = np.ones(len(pairs.model))
     found = expectations(h3m.parameters, s.X, s.offsets, pairs, weights)
-    check_close(found, reference.expectations(h3m.parameters, s.X, s.offsets, *pairs, weights, h3m.means))
-    np.testing.assert_allclose(found.occupancy.sum(axis=(1, 2)), len(s.X), rtol=1e-9)
+    check_close(found, reference.expectations(h3m.parameters, s.X, s.offsets, *pairs, weights, h3m.emissions))
+    np.testing.assert_allclose(found.sums.components["count"].sum(axis=(1, 2)), len(s.X), rtol=1e-9)
 
 
 @pytest.mark.usefixtures("engine")
@@ -112,8 +122,8 @@ def test_frames_that_force_almost_impossible_transitions(smallest, T):
         s = Sequences([means[rng.integers(S, size=k)] + rng.normal(size=(k, 1)) for k in lengths])
         pairs = Pairs.crossed(s.lengths, 1)
         found = expectations(h3m.parameters, s.X, s.offsets, pairs, np.ones(n))
-        truth = reference.expectations(h3m.parameters, s.X, s.offsets, *pairs, np.ones(n), h3m.means)
-        np.testing.assert_allclose(found.log_likelihoods, truth.log_likelihoods, rtol=1e-12)
+        truth = reference.expectations(h3m.parameters, s.X, s.offsets, *pairs, np.ones(n), h3m.emissions)
+        np.testing.assert_allclose(found.log_likelihoods, truth[0], rtol=1e-12)
         check_close(found, truth)
 
 
@@ -137,7 +147,7 @@ def test_one_step_against_hmmlearn(covariance_type, n_mix):
     s, p = Sequences(ys), H3M([hmm]).parameters
     pairs = Pairs.grouped(s.lengths, np.zeros(4, dtype=np.int64))
     e = expectations(p, s.X, s.offsets, pairs, np.ones(4))
-    after = m_step(e, p, flat_prior(p)).parameters
+    after = H3M.of_models(maximise(e.sums, p, flat_prior(p)).models)
     np.testing.assert_allclose(after.startprob[0], rival.startprob_, atol=1e-9)
     np.testing.assert_allclose(after.transmat[0], rival.transmat_, atol=1e-9)
     if n_mix == 1:
@@ -147,8 +157,10 @@ def test_one_step_against_hmmlearn(covariance_type, n_mix):
     else:
         np.testing.assert_allclose(after.mix_weights[0], rival.weights_, rtol=1e-9)
         np.testing.assert_allclose(after.means[0], rival.means_, rtol=1e-9)
-        n = e.occupancy[0].reshape(3, 2, *[1] * (after.covars.ndim - 3))
-        about_old_means = e.second[0] / n  # hmmlearn's mixtures take covariances about the means before the step
+        n = e.sums.components["count"][0].reshape(3, 2, *[1] * (after.covars.ndim - 3))
+        about_old_means = (
+            e.sums.components["second"][0] / n
+        )  # hmmlearn's mixtures take covariances about the means before the step
         np.testing.assert_allclose(about_old_means, rival.covars_, rtol=1e-9)
     assert e.log_likelihoods.sum() == pytest.approx(rival.monitor_.history[0], rel=1e-9)
 
@@ -163,8 +175,8 @@ def test_a_missing_dimension_is_integrated_out():
     filled = np.array([[1 + 0.8 * 2.5, 0.5], [2.0, -2 + 0.4 * 1.0], [0.0, 1.0], [1.0, -2.0]])
     added = np.array([[2 - 0.64, 0.0], [0.0, 0.0]]) + np.array([[0.0, 0.0], [0.0, 1 - 0.32]]) + covar
     offset = filled - mean
-    np.testing.assert_allclose(e.first[0, 0, 0], offset.sum(axis=0), atol=1e-12)
-    np.testing.assert_allclose(e.second[0, 0, 0], offset.T @ offset + added, atol=1e-12)
+    np.testing.assert_allclose(e.sums.components["first"][0, 0, 0], offset.sum(axis=0), atol=1e-12)
+    np.testing.assert_allclose(e.sums.components["second"][0, 0, 0], offset.T @ offset + added, atol=1e-12)
     inner = np.array([-1.0, 3.0])
     by_hand = -0.5 * (np.log(2 * np.pi) + 2.5**2) - 0.5 * (np.log(2 * np.pi * 2) + 0.5)
     by_hand -= 0.5 * (2 * np.log(2 * np.pi) + np.log(np.linalg.det(covar)) + inner @ np.linalg.solve(covar, inner))
@@ -188,13 +200,14 @@ def test_the_m_step_maximises_the_penalised_objective(covariance_type):
     s = Sequences([rng.normal(size=(60, 2)) for _ in range(6)])
     pairs = Pairs.grouped(s.lengths, np.arange(6) % 2)
     scale = np.ones((2, 2))
-    prior = Prior(np.full((2, 3), 0.3), np.full((2, 3, 3), 0.2), 5.0, scale, 0.2 * scale)
+    prior = Prior(np.full((2, 3), 0.3), np.full((2, 3, 3), 0.2), gaussian_prior(5.0, 0.2 * scale))
     p, values = h3m.parameters, []
     for _ in range(15):
         e = expectations(p, s.X, s.offsets, pairs, np.ones(6))
-        values.append(np.bincount(pairs.model, e.log_likelihoods) + log_prior(p, prior))
-        p = m_step(e, p, prior).parameters
-        variances = p.covars if covariance_type == "diag" else np.linalg.eigvalsh(p.covars)
+        values.append(np.bincount(pairs.model, e.log_likelihoods) + prior.log_density(p))
+        p = maximise(e.sums, p, prior).models
+        covars = p.components.covars
+        variances = covars if covariance_type == "diag" else np.linalg.eigvalsh(covars)
         assert variances.min() >= 0.2 - 1e-12
     assert (np.diff(values[1:], axis=0) > -1e-9).all()
 

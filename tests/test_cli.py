@@ -385,6 +385,11 @@ def test_warnings_become_notes(tmp_path):
     assert any("fewer frames" in note for note in RunFolder(tmp_path / "out").summary["notes"])
 
 
+def test_data_are_not_hashed_where_no_part_is_kept(study, tmp_path, monkeypatch):
+    monkeypatch.setattr("vhem.cli.learning._key", lambda *_: pytest.fail("nothing will be looked up by it"))
+    run("fit", study[0], "-o", tmp_path / "out")
+
+
 def test_plain_lines_where_there_is_no_terminal(study, tmp_path, monkeypatch):
     monkeypatch.setattr("vhem.cli.session._PLAIN_EVERY", 0.0)
     said = run("cluster", study[0], "-k", 3, "-o", tmp_path / "out").stderr

@@ -89,6 +89,9 @@ def test_templates_name_values_and_parameters_only():
     """A field that is neither given nor a parameter is a misspelling; a template made by an f-string is none."""
     public = [getattr(vhem, name) for name in vhem.__all__]
     callables = [thing for thing in public if callable(thing)]
+    callables += [
+        m for thing in public if inspect.isclass(thing) for _, m in inspect.getmembers(thing, inspect.ismethod)
+    ]
     parameters = {name for thing in callables for name in inspect.signature(thing).parameters}
     said = messages()
     assert len(said) >= 20

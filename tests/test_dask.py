@@ -34,13 +34,20 @@ def client(cluster):
 
 @pytest.fixture(scope="module")
 def parts():
-    sequences, _ = random_h3m(np.random.default_rng(0), K=4, d=2).sample(2000, 30, random_state=1)
+    sequences, _ = random_h3m(np.random.default_rng(0), K=4, d=2).sample(1000, 30, random_state=1)
     return split_sequences(sequences, 100)
 
 
 @pytest.fixture(scope="module")
 def hmms():
-    return random_h3m(np.random.default_rng(1), K=4000, S=3, d=2)
+    return random_h3m(np.random.default_rng(1), K=1000, S=3, d=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def many_shards():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shards, "SHARD", 125)
+        yield
 
 
 def mixture(**arguments):
@@ -52,9 +59,14 @@ def clusters(**arguments):
     return VHEM(5, **{"n_init": 2, "max_iter": 8, "tol": 0, "random_state": 0, **arguments})
 
 
-@pytest.fixture
-def many_shards(monkeypatch):
-    monkeypatch.setattr(shards, "SHARD", 500)
+@pytest.fixture(scope="module")
+def mixture_here(parts, many_shards):
+    return mixture().fit(parts).model_
+
+
+@pytest.fixture(scope="module")
+def clusters_here(hmms, many_shards):
+    return clusters().fit(hmms)
 
 
 def assert_same(one, other):
@@ -63,37 +75,33 @@ def assert_same(one, other):
     assert np.array_equal(one.lower_bounds_, other.lower_bounds_)
 
 
-@pytest.mark.usefixtures("many_shards")
-def test_the_same_bits_as_here(client, parts, hmms):
-    assert mixture(executor=client).fit(parts).model_ == mixture().fit(parts).model_
-    here = clusters().fit(hmms)
-    assert_same(clusters(executor=client).fit(hmms), here)
-    assert_same(clusters(executor="threads", n_jobs=2).fit(hmms), here)
-    assert_same(clone(clusters(executor=DaskExecutor(client))).fit(hmms), here)
+def test_the_same_bits_as_here(client, parts, hmms, mixture_here, clusters_here):
+    assert mixture(executor=client).fit(parts).model_ == mixture_here
+    assert_same(clusters(executor=client).fit(hmms), clusters_here)
+    assert_same(clusters(executor="threads", n_jobs=2).fit(hmms), clusters_here)
+    assert_same(clone(clusters(executor=DaskExecutor(client))).fit(hmms), clusters_here)
 
 
-@pytest.mark.usefixtures("many_shards")
-@pytest.mark.parametrize("n_workers", [1, 2, 8])
-def test_the_same_bits_for_any_number_of_workers(parts, hmms, n_workers):
+@pytest.mark.parametrize("n_workers", [1, 8])
+def test_the_same_bits_for_any_number_of_workers(parts, hmms, mixture_here, clusters_here, n_workers):
     with (
         distributed.LocalCluster(n_workers, processes=False, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
-        assert mixture(executor=client).fit(parts).model_ == mixture().fit(parts).model_
-        assert_same(clusters(executor=client).fit(hmms), clusters().fit(hmms))
+        assert mixture(executor=client).fit(parts).model_ == mixture_here
+        assert_same(clusters(executor=client).fit(hmms), clusters_here)
 
 
 def test_shards_of_a_large_fit_give_the_sums_of_one_piece(monkeypatch, hmms):
     monkeypatch.setattr(shards, "SHARD", 10**9)
     whole = clusters().fit(hmms)
-    monkeypatch.setattr(shards, "SHARD", 700)
+    monkeypatch.setattr(shards, "SHARD", 175)
     cut = clusters().fit(hmms)
     np.testing.assert_allclose(cut.lower_bounds_, whole.lower_bounds_, rtol=1e-12)
     np.testing.assert_allclose(cut.centers_.means, whole.centers_.means, rtol=1e-7, atol=1e-9)
     assert np.array_equal(cut.labels_, whole.labels_)
 
 
-@pytest.mark.usefixtures("many_shards")
 def test_shards_are_sent_once_and_stay(client, hmms):
     kept = []
 
@@ -149,18 +157,13 @@ class Killer:
         self.thread.join()
 
 
-@pytest.mark.usefixtures("many_shards")
-def test_killed_workers_change_nothing(cluster, client, parts, hmms):
-    reference, here = mixture().fit(parts), clusters().fit(hmms)
-    rng, killed = np.random.default_rng(), 0
-    for _ in range(2):
-        with Killer(cluster, rng, 3) as killer:
-            while killer.killed < 2:
-                assert mixture(executor=client).fit(parts).model_ == reference.model_
-                assert_same(clusters(executor=client).fit(hmms), here)
-        killed += killer.killed
-        client.wait_for_workers(2, timeout=60)
-    assert killed >= 4
+@pytest.mark.slow
+def test_killed_workers_change_nothing(cluster, client, parts, hmms, mixture_here, clusters_here):
+    with Killer(cluster, np.random.default_rng(), 3) as killer:
+        while killer.killed < 3:
+            assert mixture(executor=client).fit(parts).model_ == mixture_here
+            assert_same(clusters(executor=client).fit(hmms), clusters_here)
+    client.wait_for_workers(2, timeout=60)
 
 
 class Processes:
@@ -201,7 +204,7 @@ def processes(tmp_path):
     started.stop()
 
 
-def fails_in_time(client, act, parts, seconds=60):
+def fails_in_time(client, act, parts, timeout=3, seconds=120):
     """Fit, and `act` once it is under way; return the error, which must come soon."""
     timer = threading.Timer(0.5, act)
 
@@ -209,7 +212,7 @@ def fails_in_time(client, act, parts, seconds=60):
         if not timer.is_alive() and not timer.finished.is_set():
             timer.start()
 
-    executor = DaskExecutor(client, timeout=3)
+    executor = DaskExecutor(client, timeout=timeout)
 
     def fit_for_ever():
         end = time.monotonic() + seconds
@@ -225,11 +228,9 @@ def fails_in_time(client, act, parts, seconds=60):
 def test_a_scheduler_that_goes_away_is_an_error(processes, parts, how):
     client = distributed.Client(processes.address, timeout=30)
     client.wait_for_workers(1, timeout=60)
-    begin = time.monotonic()
     sign = {"killed": signal.SIGKILL, "frozen": signal.SIGSTOP}[how]
     message = fails_in_time(client, lambda: processes.scheduler.send_signal(sign), parts)
     assert processes.address in message
-    assert time.monotonic() - begin < 90  # a hang would be the fault; seconds are not the point
     processes.scheduler.send_signal(signal.SIGCONT)
     client.close(timeout=2)
 
@@ -237,7 +238,8 @@ def test_a_scheduler_that_goes_away_is_an_error(processes, parts, how):
 def test_a_cluster_without_workers_is_an_error(processes, parts):
     with distributed.Client(processes.address, timeout=30) as client:
         client.wait_for_workers(1, timeout=60)
-        assert "no worker for 3 s" in fails_in_time(client, processes.worker.kill, parts)
+        # The scheduler itself must answer within that time, on a busy machine too.
+        assert "no worker for 10 s" in fails_in_time(client, processes.worker.kill, parts, timeout=10)
 
 
 def test_a_timeout_must_be_positive(client):

@@ -23,7 +23,9 @@ from vhem.studies.results import remembered
 def test_motion_study_in_small(tmp_path):
     loaded(load_cmu_motion)
     said = []
-    paths = motion.run(tmp_path, 1, progress=said.append, settings=motion.Settings(n_trees=2, n_init=4, n_starts=1))
+    paths = motion.run(
+        tmp_path, 1, progress=said.append, settings=motion.MotionSettings(n_trees=2, n_init=4, n_starts=1)
+    )
     assert {path.name for path in paths} == {"motion.md", "motion.json", "motion_hierarchy.png", "motion_hierarchy.svg"}
     assert all(path.stat().st_size > 500 for path in paths)
     numbers = json.loads((tmp_path / "motion.json").read_text())
@@ -58,7 +60,7 @@ def test_principal_components_keep_the_variance_asked_for():
 
 def test_handwriting_study_in_small(tmp_path):
     loaded(load_character_trajectories)
-    small = handwriting.Settings(
+    small = handwriting.HandwritingSettings(
         taus=(5,), n_init=2, letters=4, tuned_sizes=((6, 1), (8, 1)), tuned_sizes_with_place=((6, 1),)
     )
     paths = handwriting.run(tmp_path, 1, progress=lambda _: None, settings=small)
@@ -75,7 +77,7 @@ def test_handwriting_study_in_small(tmp_path):
     assert json.loads(again[1].read_text())["results"] == results
 
 
-SMALL_MUSIC = music.Settings(
+SMALL_MUSIC = music.MusicSettings(
     songs=90, least_songs=4, n_folds=2, n_components=2, song_components=1, n_states=2, n_mix=1, hop=125, n_init=1,
     song_states=2, song_mix=1, gaussians=4, song_gaussians=2,
 )  # fmt: skip

@@ -8,7 +8,8 @@ import pytest
 from helpers import available_engines, use_engine
 
 from vhem import H3M, VHEM, expected_log_likelihood
-from vhem.kernels.reduction import BaseModels, Shortcuts, e_step, expected_visits
+from vhem.emissions import Gaussian
+from vhem.kernels.reduction import BaseModels, Shortcuts, e_step
 
 CASES = ["c01_d1_diag_k1", "c03_d3_full_weighted", "c05_ragged_base", "c07_M2_full_weighted", "c10_left_right_zeros"]
 
@@ -64,16 +65,17 @@ def test_initial_model(case, engine):
 def test_statistics_of_one_pair_at_a_time(case, engine):
     info, arrays, base, init = problem(case)
     for i, j in [(0, 0), (len(base) - 1, len(init) - 1)]:
-        pair = BaseModels(base[i : i + 1].parameters, np.ones((1, 1)), np.ones(1), np.ones(1), info["tau"])
-        pair = pair._replace(occupancy=expected_visits(pair.parameters, info["tau"]))
+        pair = BaseModels.of(base[i : i + 1].parameters, np.ones(1), np.ones(1), info["tau"])
         one = init[j : j + 1]
-        out = e_step(pair, one.parameters, np.ones(1), Shortcuts(), anchors=np.zeros_like(one.means))
+        out = e_step(
+            pair, one.parameters, np.ones(1), Shortcuts(), anchors=Gaussian(np.zeros_like(one.means), one.covars)
+        )
         for actual, key in [
-            (out.start, "nu1"),
-            (out.trans, "xi"),
-            (out.occupancy, "w"),
-            (out.first, "mu"),
-            (out.second, "M2"),
+            (out.sums.start, "nu1"),
+            (out.sums.trans, "xi"),
+            (out.sums.components["count"], "w"),
+            (out.sums.components["first"], "mu"),
+            (out.sums.components["second"], "M2"),
         ]:
             expected = arrays[f"init_stat_{key}"][i, j]
             np.testing.assert_allclose(actual[0], expected.reshape(actual[0].shape), rtol=1e-10, atol=1e-12)

@@ -12,7 +12,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from vhem import H3M, VHEM, HierarchicalVHEM, choose_n_clusters, expected_log_likelihood
-from vhem.estimators.selection import n_free_parameters
 
 
 def nested(seed=0, n_inputs=96, sizes=(8, 4, 2), S=2, d=3):
@@ -202,7 +201,7 @@ def test_the_number_of_clusters_is_found():
 
 def test_free_parameters_are_counted():
     h3m, _ = nested(n_inputs=4, S=2, d=3)
-    assert n_free_parameters(h3m) == 3 + 4 * (1 + 2 + 0 + 2 * 6)
+    assert h3m.n_parameters() == 3 + 4 * (1 + 2 + 0 + 2 * 6)
 
 
 def test_choosing_needs_something_to_choose_from():

@@ -80,7 +80,7 @@ def at(header, way):
     return header
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(kind=st.sampled_from(list(NUMBERS)), data=st.data())
 def test_whatever_a_header_says(tmp_path_factory, kind, data):
     """One node of a sound header is replaced: the file is refused, or what was loaded works or says what is wrong."""
@@ -108,7 +108,7 @@ HEADERS = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example({"map": {}, "content": {}, "kind": "H3M"}, None)
 @given(HEADERS, HEADERS)
 def test_headers_made_by_others_are_refused(tmp_path_factory, content, about):

@@ -13,6 +13,7 @@ from helpers import random_h3m
 
 from vhem.kernels import compiled
 from vhem.kernels.engine import engine, n_threads
+from vhem.kernels.parameters import Parameters
 
 pytestmark = pytest.mark.skipif(engine().module is None, reason="only the NumPy engine is built here")
 
@@ -45,6 +46,10 @@ def count(T, n=1, S=3, d=2, **options):
         parameters=parameters, X=X, offsets=offsets, sequence=np.arange(n), model=np.zeros(n, np.int64),
         weights=np.ones(n), anchors=parameters.means, n_threads=2)
 """
+
+
+def random_parameters(K: int, S: int, d: int, covariance_type: str = "diag") -> Parameters:
+    return Parameters.of(random_h3m(np.random.default_rng(0), K, S, 1, d, covariance_type).parameters)
 
 
 def in_a_process(code: str, preparation: str = "") -> subprocess.CompletedProcess[str]:
@@ -106,7 +111,7 @@ def test_an_interrupt_ends_a_kernel_within_half_a_second(case):
 
 
 def test_a_stop_ends_the_kernels_of_other_threads():
-    parameters = random_h3m(np.random.default_rng(0), 1500, 6, 1, 2, "diag").parameters
+    parameters = random_parameters(1500, 6, 2)
     stop, entered = compiled.Stop(), Event()
 
     def work():
@@ -211,7 +216,7 @@ def wrong_calls():
 
 @pytest.mark.parametrize(("change", "message"), list(wrong_calls()))
 def test_a_wrong_array_is_refused_by_name(change, message):
-    parameters = random_h3m(np.random.default_rng(0), 2, 3, 1, 2, "diag").parameters
+    parameters = random_parameters(2, 3, 2)
     arguments = {
         "X": np.zeros((9, 2)), "offsets": np.array([0, 4, 9]), "sequence": np.array([0, 1]), "model": np.array([0, 1]),
         "weights": np.ones(2), "anchors": parameters.means, "n_threads": 1,
@@ -225,10 +230,7 @@ def test_a_wrong_array_is_refused_by_name(change, message):
 
 
 def test_models_that_do_not_fit_together_are_refused():
-    rng = np.random.default_rng(0)
-    flat, deep, full = (
-        random_h3m(rng, 2, 3, 1, d, kind).parameters for d, kind in [(2, "diag"), (3, "diag"), (2, "full")]
-    )
+    flat, deep, full = random_parameters(2, 3, 2), random_parameters(2, 3, 3), random_parameters(2, 3, 2, "full")
     for other in (deep, full):
         with pytest.raises(ValueError, match="one dimension and one type of covariances"):
             compiled.expected_log_likelihood(base=flat, reduced=other, tau=3, early_stop=True, n_threads=1)

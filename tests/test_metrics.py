@@ -56,7 +56,7 @@ def test_no_tag_with_songs_has_no_mean():
     assert np.isnan(retrieval_scores([[0], [0]], [[0.1], [0.2]]).means()["auc"])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(arrays(bool, (7, 4)), arrays(float, (7, 4), elements=st.integers(0, 9).map(float)), st.integers(1, 4))
 def test_annotation_agrees_with_scikit_learn_where_both_are_defined(truth, scores, n_tags):
     found = annotation_scores(truth, scores, n_tags, np.full(4, 0.5))
@@ -72,7 +72,7 @@ def test_annotation_agrees_with_scikit_learn_where_both_are_defined(truth, score
     assert np.isnan(found.f[~some]).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(arrays(bool, (8, 3)), arrays(float, (8, 3), elements=st.integers(0, 99).map(float), unique=True))
 def test_retrieval_agrees_with_the_definitions(truth, scores):
     found = retrieval_scores(truth, scores, k=3)

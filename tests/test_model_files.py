@@ -44,12 +44,12 @@ def random_mixture_of_lds(rng, K=3, n=2, d=3):
 
 
 def same_bits(a, b):
-    arrays = a.parameters._asdict() | {"weights": a.weights}
-    others = b.parameters._asdict() | {"weights": b.weights}
+    arrays = a.parameters.arrays() | {"weights": a.weights}
+    others = b.parameters.arrays() | {"weights": b.weights}
     return a.ids == b.ids and all(x.tobytes() == others[name].tobytes() for name, x in arrays.items())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(SHAPES, st.integers(0, 2**31), st.data())
 def test_mixtures_come_back_to_the_last_bit(tmp_path_factory, shape, seed, data):
     path = tmp_path_factory.mktemp("files") / "mixture.vhem"

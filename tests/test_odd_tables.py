@@ -17,7 +17,7 @@ import pytest
 from test_bvh import FILE as BVH
 from test_read_sequences import write_xlsx
 
-from vhem import Sequences, read_parts, read_sequences
+from vhem import InputError, Sequences, read_parts, read_sequences
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_missing_times_in_parts_of_parquet(tmp_path, missing):
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     pq.write_table(pa.table({"id": [7, 7, 7], "t": missing, "x": [1.0, 2.0, 3.0]}), tmp_path / "t.parquet")
     (part,) = read_parts(tmp_path / "t.parquet", "id", "t", ["x"])
-    with pytest.raises(ValueError, match=r"column 't' is empty in row 1"):
+    with pytest.raises(ValueError, match=r"row 1: column 't' is empty"):
         part.read()
 
 
@@ -146,6 +146,39 @@ def test_damaged_compression(tmp_path):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=rf"{name}\.csv\.gz is truncated or damaged"):
             read_sequences(path)
+
+
+@pytest.mark.parametrize("name", ["t.npz", "t.xlsx", "t.parquet", "t.csv.gz", "t.csv", "t.bvh"])
+def test_damaged_files_give_errors_of_vhem(tmp_path, name):
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    pytest.importorskip("python_calamine")
+    path = tmp_path / name
+    {
+        "t.npz": lambda: np.savez(path, X=np.arange(8.0).reshape(4, 2), lengths=[1, 3]),
+        "t.xlsx": lambda: write_xlsx(path, [["id", "x"], ["a", 1], ["a", 2]]),
+        "t.parquet": lambda: pq.write_table(pa.table({"id": [1, 1, 2], "x": [1.0, 2.0, 3.0]}), path),
+        "t.csv.gz": lambda: path.write_bytes(gzip.compress(b"id,time,x\na,1,2\na,2,3\nb,1,4\n")),
+        "t.csv": lambda: path.write_text("id,time,x\na,1,2\na,2,3\nb,1,4\n"),
+        "t.bvh": lambda: path.write_text(BVH),
+    }[name]()
+    whole, rng = path.read_bytes(), np.random.default_rng(0)
+    n_refused = 0
+    for _ in range(150):
+        damaged = bytearray(whole)
+        for place in rng.integers(len(whole), size=3):
+            damaged[place] = rng.integers(256)
+        path.write_bytes(damaged[: rng.integers(len(whole) // 2, len(whole) + 1)])
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                read_sequences(path)
+        except InputError:
+            n_refused += 1
+    assert n_refused > 20
+
+
+def test_rows_of_delimiters_before_the_header(table):
+    assert read_sequences(table(",,\n  \n,\nid,x\na,1\na,2\n")).ids == ["a"]
 
 
 def test_encodings(table):
@@ -228,8 +261,8 @@ def test_a_table_is_not_the_name_of_a_file():
     pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
     columns = {"id": ["a"] * 100, "x": np.arange(100.0)}
     for given, words in (
-        (pd.DataFrame(columns), r"path is a DataFrame, .*from_table\(frame, id=…"),
-        (pl.DataFrame(columns).lazy(), r"path is a LazyFrame, .*from_table\(frame\.collect\(\), id=…"),
+        (pd.DataFrame(columns), r"path is a DataFrame, .*from_table\(frame, id="),
+        (pl.DataFrame(columns).lazy(), r"path is a LazyFrame, .*from_table\(frame\.collect\(\), id="),
         (columns, "path is a dict"),
     ):
         with pytest.raises(TypeError, match=words) as caught:

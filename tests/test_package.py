@@ -100,6 +100,7 @@ def test_without_a_compiler_the_wheel_is_pure_and_says_so_once(pure_wheel):
     assert "engine  reference" in out
 
 
+@pytest.mark.slow
 def test_kernels_compile_for_arm64(tmp_path):
     compiler = shutil.which("aarch64-linux-gnu-g++")
     if compiler is None:

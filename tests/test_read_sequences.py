@@ -87,7 +87,7 @@ NUMBERS = st.one_of(st.floats(-1e150, 1e150), st.none())
 
 
 @pytest.mark.filterwarnings("ignore:.*(single frame|same value)")
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.sampled_from(["a", "b c", "d,e", 'f"g', "h\ni"]), NUMBERS, NUMBERS), min_size=1, max_size=40),
     st.sampled_from(",;\t"),
@@ -108,7 +108,7 @@ def test_what_was_written_is_read(tmp_path_factory, rows, delimiter, quotes):
 
 
 @pytest.mark.filterwarnings("ignore:.*(single frame|same value)")
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_chunks_do_not_show(tmp_path_factory, data):
     """However the text falls into chunks, and wherever blank lines and quotes are, the answer is the same."""
@@ -439,7 +439,7 @@ def test_labels_are_written_beside_the_ids(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*(single frame|same value)")
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.sampled_from(["csv", "tsv"]))
 def test_written_probabilities_are_read_to_the_last_bit(tmp_path_factory, shares, ending):
     path = tmp_path_factory.getbasetemp() / f"labels.{ending}"

@@ -134,7 +134,7 @@ def test_warnings_of_the_run_are_shown(tmp_path):
         fit = vhem.VHEM(3, n_init=1, max_iter=1, tol=1e-12, random_state=0).fit(STUDY.hmms)
     assert raised
     given = report.write(tmp_path / "a.html", fit, STUDY.hmms, warnings=raised).read_text(encoding="utf-8")
-    assert "raise max_iter or tol" in given
+    assert "raise max_iter, or raise tol" in given
     own = report.write(tmp_path / "b.html", fit, STUDY.hmms).read_text(encoding="utf-8")
     assert "stopped after 1 iterations" in own
     calm = report.write(tmp_path / "c.html", FIT, STUDY.hmms).read_text(encoding="utf-8")

@@ -160,7 +160,7 @@ def test_the_number_of_threads_changes_nothing():
     assert np.array_equal(posterior, sequences.posteriors(h3m[0].parameters, data.X, data.offsets, 3)[1])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4), st.booleans())
 def test_coherence(seed, S, M, d, zeros):
     rng = np.random.default_rng(seed)
@@ -291,7 +291,7 @@ def test_long_left_right_sequences_match_the_reference():
     np.testing.assert_allclose(hmm.posterior(y)[0], gamma, atol=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.sampled_from([1.0, 10.0, 100.0]), st.booleans())
 def test_structural_zeros_with_any_separation(seed, spread, missing):
     rng = np.random.default_rng(seed)

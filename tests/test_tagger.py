@@ -160,7 +160,7 @@ def test_short_songs_are_one_fragment(data):
     assert H3MTagger(**SMALL).fit(short, tags).predict_proba(short).shape == (16, 3)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(1, 15), st.integers(1, 20))
 def test_fragments_are_what_slicing_gives(lengths, length, hop):
     songs = Sequences.from_concatenated(np.arange(float(sum(lengths))), lengths)

@@ -7,3 +7,12 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+def floats(array: npt.ArrayLike, name: str) -> FloatArray:
+    """Return a float64 copy of an argument."""
+    try:
+        return np.array(array, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} cannot be read as an array of numbers: {error}.") from None

@@ -201,6 +201,10 @@ class CellError(InputError):
         return type(self)(problem, *cures, value=self.value, file=file, row=row, column=column, **values)
 
 
+class InputWarning(Explained, UserWarning):
+    """What was given can be used, but may not be what was meant."""
+
+
 class FitWarning(Explained, RuntimeWarning):
     """The result of a fit can be used, but something about it should be known."""
 
@@ -255,6 +259,7 @@ __all__ = [
     "FitWarning",
     "InputError",
     "InputTypeError",
+    "InputWarning",
     "Naming",
     "NotConvergedWarning",
     "ParameterError",

@@ -43,6 +43,10 @@ class Immutable(Saveable):
         for name, value in attributes.items():
             object.__setattr__(self, name, _frozen(value))
 
+    def _restore(self, state: State) -> None:
+        """Keep the values of a file to the last bit."""
+        self._set(**state)
+
     def __setattr__(self, name: str, value: Any) -> NoReturn:
         raise AttributeError(f"{type(self).__name__} is immutable: {name!r} cannot be set. Make a new object instead.")
 
@@ -62,9 +66,11 @@ class Immutable(Saveable):
 
 
 def _frozen(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return frozen(value)
     if isinstance(value, list):
         return FixedList(value)
-    return frozen(value) if isinstance(value, np.ndarray) else value
+    return value.frozen() if hasattr(value, "frozen") else value
 
 
 def check_alike(state: State, made: Any, names: Iterable[str]) -> None:
@@ -87,7 +93,7 @@ def register_model(cls: type[Immutable], *names: str) -> None:
     def unpack(state: State) -> Immutable:
         made: Immutable = cls(**state)
         check_alike(state, made, names)
-        made._set(**state)
+        made._restore(state)
         return made
 
     register(Kind(cls.__name__, cls, attributes(*names), unpack))

@@ -11,7 +11,7 @@ import typer
 from vhem._support.paths import existing_file
 from vhem.cli.run_folder import RunFolder
 from vhem.report.clustering import Clustering, owners_of, typical_length
-from vhem.report.run import Figure, Run, Setting, run_of
+from vhem.report.fit_facts import Figure, FitFacts, Setting, facts_of
 from vhem.sequences import Sequences
 
 _METHODS = {"cluster": "VHEM", "tree": "HierarchicalVHEM", "mixture": "MixtureOfHMMs"}
@@ -55,7 +55,7 @@ def _sequences(run: RunFolder, notes: list[str]) -> Sequences | None:
         return None
 
 
-def _run(ctx: typer.Context, run: RunFolder) -> Run:
+def _run(ctx: typer.Context, run: RunFolder) -> FitFacts:
     group: Any = ctx.parent.command if ctx.parent else None
     defaults = {p.name: p.default for p in group.commands[run.command].params} if group else {}
     settings = [Setting(name, str(value), defaults.get(name) != value) for name, value in run.options.items()]
@@ -71,9 +71,9 @@ def _run(ctx: typer.Context, run: RunFolder) -> Run:
         figures.append(Figure("Iterations", str(numbers["iterations"]), settled))
     restarts = run.restarts
     if run.command == "tree":
-        own = run_of(run.tree, "hmms")
+        own = facts_of(run.tree, "hmms")
         figures, restarts = own.figures, own.restarts
-    return Run(_METHODS[run.command], settings, figures, restarts, list(numbers.get("notes", [])), "")
+    return FitFacts(_METHODS[run.command], settings, figures, restarts, list(numbers.get("notes", [])), "")
 
 
 def read_classes(path: Path, ids: list[str]) -> list[str]:

@@ -48,7 +48,7 @@ from vhem.estimators.hierarchy import HierarchicalVHEM
 from vhem.files import describe, load, write_labels
 from vhem.files.atomic import atomic_write
 from vhem.models import H3M
-from vhem.report.run import History, histories
+from vhem.report.fit_facts import History, histories
 from vhem.scale.tasks import PartLabels
 from vhem.sequences import Sequences
 from vhem.sequences.readers.read import read_with_roles

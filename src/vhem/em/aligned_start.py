@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import IntArray
 from vhem._support.randomness import RandomState, generator
+from vhem.emissions.components import pooled
 from vhem.kernels.kmeans import kmeans
+from vhem.kernels.models import Models
 from vhem.models import H3M
 
 _TRIES = 5  # runs of k-means
@@ -37,24 +39,20 @@ def aligned_start(hmms: H3M, n_clusters: int, random_state: RandomState = None) 
     ([np.float64(0.333), np.float64(0.667)], True)
     """
     labels = _grouped(hmms, n_clusters, generator(random_state))
-    groups = [np.flatnonzero(labels == k) for k in range(n_clusters)]
-    shares = [hmms.weights[g] / hmms.weights[g].sum() for g in groups]
-    means = [np.einsum("i,ismd->smd", w, hmms.means[g]) for g, w in zip(groups, shares, strict=True)]
-    covars = [_covars(hmms, g, w, mu) for g, w, mu in zip(groups, shares, means, strict=True)]
-    averaged = (
-        np.stack([_normalised(np.tensordot(w, array[g], 1)) for g, w in zip(groups, shares, strict=True)])
-        for array in (hmms.startprob, hmms.transmat, hmms.mix_weights)
-    )
-    startprob, transmat, mix_weights = averaged
-    weights = np.array([hmms.weights[g].sum() for g in groups])
-    stacked = (np.stack(means), np.stack(covars), mix_weights)
-    return H3M.from_arrays(startprob, transmat, *stacked, weights=weights / weights.sum())
+    models, K, S, M = hmms.parameters, n_clusters, *hmms.mix_weights.shape[1:]
+    w = np.where(labels[:, None] == np.arange(K), hmms.weights[:, None], 0.0)
+    rows = (np.einsum("ik,i...->k...", w, p) for p in (models.startprob, models.transmat, models.mix_weights))
+    start, trans, mix = (p / p.sum(axis=-1, keepdims=True) for p in rows)
+    states = [pooled(models.components.take((slice(None), s, m)), hmms.weights, labels, K) for s, m in np.ndindex(S, M)]
+    components = states[0].joined(states).reshaped(S, M, K).map(lambda a: np.ascontiguousarray(np.moveaxis(a, 2, 0)))
+    made = Models(start, trans, mix, components, np.full(K, S, dtype=np.int64))
+    return H3M.of_models(made, w.sum(axis=0) / w.sum())
 
 
 def _grouped(hmms: H3M, n_clusters: int, rng: np.random.Generator) -> IntArray:
     """Return a group for each HMM, none of them empty or without weight."""
     n = len(hmms)
-    points = hmms.means.reshape(n, -1)
+    points = hmms.emissions.centre().reshape(n, -1)
     best, least = np.arange(n) % n_clusters, np.inf
     for _ in range(_TRIES if n_clusters > 1 else 0):
         labels = kmeans(points, np.array([0, n]), rng.random((1, n_clusters)))
@@ -65,13 +63,3 @@ def _grouped(hmms: H3M, n_clusters: int, rng: np.random.Generator) -> IntArray:
             if inertia < least:
                 best, least = labels, inertia
     return best
-
-
-def _covars(hmms: H3M, group: IntArray, weights: FloatArray, mean: FloatArray) -> FloatArray:
-    away = hmms.means[group] - mean
-    outer = away[..., :, None] * away[..., None, :] if hmms.covariance_type == "full" else away**2
-    return np.asarray(np.tensordot(weights, hmms.covars[group] + outer, 1))
-
-
-def _normalised(rows: FloatArray) -> FloatArray:
-    return np.asarray(rows / rows.sum(axis=-1, keepdims=True))

@@ -113,6 +113,10 @@ class Scale(NamedTuple):
     mean: FloatArray  #: (K, d)
     variance: FloatArray  #: (K, d) always positive
 
+    def repeated(self, n: int) -> Scale:
+        """Return the scale of every group n times: for n HMMs of each."""
+        return Scale(*(np.repeat(a, n, axis=0) for a in self))
+
     @staticmethod
     def of(batch: Batch) -> Scale:
         """Each group's own moments; the fewer its frames, the more of the variance within groups is mixed in.

@@ -1,85 +1,198 @@
-"""The loop of VHEM: E-step, bound, M-step, until the bound stands still."""
+"""The one loop of EM: E-step, bound, M-step, until the bound has converged.
+
+Every EM of the package is a `Problem` given to `run`. A problem has one or more members, each with a bound of its own:
+VHEM has one, `fit_hmms` has one for every HMM. Members whose bound has converged drop out. Limits, callbacks,
+interruption, the rule that the bound may not fall and recounting about new anchors live here and nowhere else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
-from vhem._support.arrays import FloatArray
+from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_in_range
 from vhem._support.errors import BoundError
-from vhem.em.sharding import Shards
-from vhem.kernels.parameters import Parameters
-from vhem.kernels.reduction import Shortcuts, Update, m_step
+from vhem.em.restarts import check_cancelled
 
-_ROUNDING = 1e-9  # a fall of the bound, relative to its size, that arithmetic can explain
-_FAR_SHIFT = 1e6  # squared standard deviations: moments about an anchor this far off have lost six digits
+ROUNDING = 1e-9  # a fall of the bound, relative to its size, that arithmetic can explain
+
+State = TypeVar("State")  # the model, and what belongs to it
+Expected = TypeVar("Expected", bound="HasBounds")  # what an E-step leaves
 
 
-class Settings(NamedTuple):
-    """How long and how exactly to iterate."""
+class HasBounds(Protocol):
+    """What every E-step leaves."""
+
+    @property
+    def bounds(self) -> FloatArray:
+        """The objective of each member, (n,)."""
+
+
+class Step(NamedTuple):
+    """What an M-step leaves."""
+
+    state: Any
+    anchors: Any = None  #: where sums should have been taken about, if digits were lost
+    excused: BoolArray | None = None  #: members whose bound may fall once, because something was re-initialised
+
+
+class Problem(ABC, Generic[State, Expected]):
+    """What EM needs to know."""
+
+    frames: FloatArray  #: (n,) frames of each member; `tol` is in nats per frame
+    strict: bool  #: whether nothing but the bound is maximised, so that a fall is an error
+
+    @abstractmethod
+    def e_step(self, state: State) -> Expected:
+        """Return the bounds, and what is needed for counting."""
+
+    @abstractmethod
+    def count(self, state: State, expected: Expected, anchors: Any) -> Any:
+        """Return the sums for the M-step, about other anchors than the present means if some are given."""
+
+    @abstractmethod
+    def m_step(self, state: State, expected: Expected, sums: Any, anchors: Any) -> Step:
+        """Return the next state."""
+
+    def advance(self, state: State, bounds: FloatArray, n_iter: IntArray, limits: Limits) -> None:
+        """Make iterations in place, without the loop, as long as nothing happens that needs a closer look."""
+        del state, bounds, n_iter, limits
+
+    def take(self, state: State, expected: Expected, rows: IntArray) -> tuple[Self, State, Expected]:
+        """Return the problem, state and E-step of some members."""
+        raise NotImplementedError(f"{type(self).__name__} has one member")
+
+    def name(self, row: np.int64) -> str:
+        """Return what a message calls a member's bound."""
+        del row
+        return "the lower bound"
+
+
+_seconds: ContextVar[Callable[[], float]] = ContextVar("seconds", default=time.perf_counter)
+
+
+@contextmanager
+def time_measured_by(clock: Callable[[], float]) -> Iterator[None]:
+    """Let `time_limit` count the seconds of another clock, such as `time.process_time`, in what runs inside."""
+    token = _seconds.set(clock)
+    try:
+        yield
+    finally:
+        _seconds.reset(token)
+
+
+class Clock(NamedTuple):
+    """How much time is left."""
+
+    end: float = np.inf
+
+    @staticmethod
+    def start(limit: float | None) -> Clock:
+        """Begin now; without a limit there is always time."""
+        return Clock(np.inf if limit is None else _seconds.get()() + limit)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return self.end < np.inf and _seconds.get()() >= self.end
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """How long to iterate."""
 
     max_iter: int = 100
-    tol: float = 1e-5
-    reg_covar: float = 0.0
-    shortcuts: Shortcuts = Shortcuts()
-    n_threads: int = 1
+    tol: float = 1e-5  #: a bound that gains less than this many nats per frame has converged
+    clock: Clock = field(default_factory=Clock)
+
+
+class Ended(NamedTuple):
+    """Members that have ended in the same iteration."""
+
+    rows: IntArray
+    state: Any
+    expected: Any
 
 
 class Run(NamedTuple):
-    """One run of VHEM from one start."""
+    """One run of EM from one start; arrays have one entry per member."""
 
-    parameters: Parameters
-    weights: FloatArray
-    bounds: list[float]  #: one per E-step, the initial model's first
-    converged: bool
-    n_unvisited_states: int  #: of the last model
-    n_falls: int  #: iterations in which regularisation lowered the bound
+    ended: list[Ended]
+    bounds: list[float]  #: of a problem with one member: one per E-step, the initial model's first
+    n_iter: IntArray
+    converged: BoolArray
+    n_falls: IntArray
+    timed_out: bool
 
+    @property
+    def state(self) -> Any:
+        """The last state of a problem with one member."""
+        return self.ended[-1].state
 
-Report = Callable[[int, float, bool], None]
-
-
-def run(
-    base: Shards, start: Parameters, weights: FloatArray, settings: Settings, report: Report = lambda *_: None
-) -> Run:
-    """Iterate from `start`; `report` is told iteration, bound and whether it has converged."""
-    parameters, bounds, n_falls, converged, dropped = start, [], 0, False, False
-    update = Update(start, weights, 0, 0.0)
-    for iteration in range(settings.max_iter + 1):
-        statistics = base.e_step(parameters, weights, settings.shortcuts, settings.n_threads)
-        check_in_range("the lower bound", statistics.bound)
-        bounds.append(statistics.bound)
-        if iteration and not dropped:
-            n_falls += _fell(bounds, settings.reg_covar)
-        if iteration:
-            converged = abs(bounds[-1] - bounds[-2]) < settings.tol * base.virtual_frames
-        report(iteration, bounds[-1], converged)
-        if converged or iteration == settings.max_iter:
-            break
-        update = m_step(statistics, parameters, reg_covar=settings.reg_covar)
-        if update.shift > _FAR_SHIFT:
-            update = _update_about_new_means(base, parameters, weights, update.parameters.means, settings)
-        # A weight too small for double precision becomes zero. That may cost inputs of next to no weight their share.
-        dropped = bool(np.any((update.weights == 0) & (weights > 0)))
-        parameters, weights = update.parameters, update.weights
-    return Run(parameters, weights, bounds, converged, update.n_unvisited_states, n_falls)
+    @property
+    def expected(self) -> Any:
+        """The last E-step of a problem with one member."""
+        return self.ended[-1].expected
 
 
-def _update_about_new_means(
-    base: Shards, parameters: Parameters, weights: FloatArray, anchors: FloatArray, settings: Settings
-) -> Update:
-    """Repeat an M-step whose start lay so far off that its covariances lost digits."""
-    statistics = base.e_step(parameters, weights, settings.shortcuts, settings.n_threads, anchors=anchors)
-    return m_step(statistics, parameters, anchors, settings.reg_covar)
+Watch = Callable[[IntArray, FloatArray, BoolArray], None]  # iterations, bounds and convergence of the members at work
 
 
-def _fell(bounds: list[float], reg_covar: float) -> bool:
-    before, after = bounds[-2:]
-    if after >= before - _ROUNDING * max(1.0, abs(before)):
-        return False
-    if reg_covar == 0:
-        raise BoundError("the lower bound", before, after, len(bounds) - 1)
-    return True
+def run(problem: Problem[Any, Any], state: Any, limits: Limits, watch: Watch = lambda *_: None) -> Run:
+    """Iterate from `state`; `watch` is told after every E-step."""
+    n = len(problem.frames)
+    result = Run([], [], np.zeros(n, np.int64), np.zeros(n, bool), np.zeros(n, np.int64), False)
+    active, before, n_iter = np.arange(n), np.full(n, -np.inf), np.zeros(n, np.int64)
+    while True:
+        check_cancelled()
+        problem.advance(state, before, n_iter, limits)
+        expected = problem.e_step(state)
+        bounds = expected.bounds
+        _check(problem, before, bounds, result.n_falls, active)
+        result.bounds.append(float(bounds[0]))
+        converged = np.abs(bounds - before) < limits.tol * problem.frames
+        late = limits.clock.is_over
+        over = converged | (n_iter >= limits.max_iter) | late
+        watch(n_iter, bounds, converged)
+        if over.any():
+            rows = active[over]
+            result.n_iter[rows], result.converged[rows] = n_iter[over], converged[over]
+            if over.all():
+                result.ended.append(Ended(rows, state, expected))
+                return result._replace(timed_out=late and not converged.all())
+            done, left = np.flatnonzero(over), np.flatnonzero(~over)
+            result.ended.append(Ended(rows, *problem.take(state, expected, done)[1:]))
+            problem, state, expected = problem.take(state, expected, left)
+            active, bounds, n_iter = active[left], bounds[left], n_iter[left]
+        step = improved(problem, state, expected)
+        state, n_iter = step.state, n_iter + 1
+        before = bounds.copy() if step.excused is None else np.where(step.excused, -np.inf, bounds)
+
+
+def improved(problem: Problem[Any, Any], state: Any, expected: Any) -> Step:
+    """Count and make the M-step; where digits were lost, once more about the new anchors."""
+    step = problem.m_step(state, expected, problem.count(state, expected, None), None)
+    if step.anchors is None:
+        return step
+    again = problem.count(state, expected, step.anchors)
+    return problem.m_step(state, expected, again, step.anchors)
+
+
+def _check(
+    problem: Problem[Any, Any], before: FloatArray, after: FloatArray, n_falls: IntArray, active: IntArray
+) -> None:
+    if not np.isfinite(after).all():
+        check_in_range(problem.name(active[np.argmin(np.isfinite(after))]), np.nan)
+    fell = after < before - ROUNDING * np.maximum(1.0, np.abs(before))
+    n_falls[active] += fell
+    if fell.any() and problem.strict:
+        k = int(np.argmax(fell))
+        raise BoundError(problem.name(active[k]), float(before[k]), float(after[k]))

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem.em.fitting import FitPlan, fit_batch
 from vhem.em.grouped import Batch, Scale
-from vhem.estimators.fit_hmms import Options, fit_batch
 from vhem.kernels.filtering import log_likelihoods
 from vhem.kernels.kmeans import kmeans
-from vhem.kernels.parameters import Parameters
+from vhem.kernels.models import Models
 
 _SAMPLE = 300  # sequences that Smyth's start compares pairwise; the others follow the likelihoods
 _TRIES = 5  # runs of k-means on the statistics of sequences
 _ITERATIONS = 10  # of Baum-Welch, for the HMMs that a start is made of
 
-Partition = Callable[[Batch, int, int, Options, np.random.Generator], IntArray]
+Partition = Callable[[Batch, int, FitPlan, np.random.Generator], IntArray]
 
 
-def at_random(batch: Batch, K: int, n_states: int, options: Options, rng: np.random.Generator) -> IntArray:
+def at_random(batch: Batch, K: int, plan: FitPlan, rng: np.random.Generator) -> IntArray:
     """Assign every sequence to a random cluster."""
-    del n_states, options
+    del plan
     return rng.integers(K, size=len(batch.groups))
 
 
-def by_statistics(batch: Batch, K: int, n_states: int, options: Options, rng: np.random.Generator) -> IntArray:
+def by_statistics(batch: Batch, K: int, plan: FitPlan, rng: np.random.Generator) -> IntArray:
     """k-means on each sequence's means, deviations and average steps, per dimension."""
-    del n_states, options
+    del plan
     Z = sequence_statistics(batch)
     offsets = np.array([0, len(Z)])
     best, least = np.zeros(len(Z), dtype=np.int64), np.inf
@@ -44,7 +45,7 @@ def by_statistics(batch: Batch, K: int, n_states: int, options: Options, rng: np
     return best
 
 
-def by_likelihoods(batch: Batch, K: int, n_states: int, options: Options, rng: np.random.Generator) -> IntArray:
+def by_likelihoods(batch: Batch, K: int, plan: FitPlan, rng: np.random.Generator) -> IntArray:
     """Smyth's start: one HMM per sequence, pairwise log-likelihoods, hierarchical clustering.
 
     The squared distance of two sequences is what each loses, per frame, under the other's HMM; clusters are merged by
@@ -56,18 +57,16 @@ def by_likelihoods(batch: Batch, K: int, n_states: int, options: Options, rng: n
     if len(chosen) <= K:
         return np.arange(n) % K
     singles = batch.cut(chosen, batch.lengths[chosen], np.arange(len(chosen)), list(range(len(chosen))))
-    careful = options._replace(
-        max_iter=_ITERATIONS, n_init=3, startprob_prior=1.0, transmat_prior=1.0, covars_prior=1.0
-    )
-    hmms = fit_batch(singles, Scale.of(singles), n_states, careful, rng)
-    L = log_likelihoods(hmms.parameters, singles.X, singles.offsets, options.n_threads) / singles.lengths[:, None]
+    ones = replace(plan.priors, startprob=1.0, transmat=1.0, covars=1.0)
+    hmms = fit_batch(singles, Scale.of(singles), plan.brief(_ITERATIONS, n_init=3, priors=ones), rng)
+    L = log_likelihoods(hmms.models, singles.X, singles.offsets, plan.n_threads) / singles.lengths[:, None]
     loss = np.maximum(np.diagonal(L)[:, None] - L, 0.0)
     tree = linkage(np.sqrt(squareform(loss + loss.T, checks=False)), method="ward")
     found = fcluster(tree, K, criterion="maxclust") - 1
     if n == len(chosen):
         return np.asarray(found, dtype=np.int64)
-    parameters = fit_parts(batch, chosen, found, K, n_states, options, rng)
-    labels = log_likelihoods(parameters, batch.X, batch.offsets, options.n_threads).argmax(axis=1)
+    models = fit_parts(batch, chosen, found, K, plan, rng)
+    labels = log_likelihoods(models, batch.X, batch.offsets, plan.n_threads).argmax(axis=1)
     labels[chosen] = found
     return np.asarray(labels, dtype=np.int64)
 
@@ -76,9 +75,8 @@ PARTITIONS: dict[str, Partition] = {"smyth": by_likelihoods, "kmeans": by_statis
 
 
 def fit_parts(
-    batch: Batch, sequences: IntArray, labels: IntArray, K: int, n_states: int, options: Options,
-    rng: np.random.Generator,
-) -> Parameters:  # fmt: skip
+    batch: Batch, sequences: IntArray, labels: IntArray, K: int, plan: FitPlan, rng: np.random.Generator
+) -> Models:
     """Return one HMM for each part of some sequences; a part without any gets one at random."""
     empty = np.setdiff1d(np.arange(K), labels)
     sequences = np.append(sequences, rng.choice(sequences, size=len(empty)))
@@ -86,8 +84,7 @@ def fit_parts(
     order = np.argsort(labels, kind="stable")
     parts = batch.cut(sequences[order], batch.lengths[sequences[order]], labels[order], list(range(K)))
     parts = parts._replace(weights=np.ones(len(order)))
-    brief = options._replace(max_iter=_ITERATIONS, n_init=3)
-    return fit_batch(parts, Scale.of(parts), n_states, brief, rng).parameters
+    return fit_batch(parts, Scale.of(parts), plan.brief(_ITERATIONS, n_init=3), rng).models
 
 
 def sequence_statistics(batch: Batch) -> FloatArray:

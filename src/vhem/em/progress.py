@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from vhem._support.arrays import FloatArray
+from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.errors import ParameterError
 from vhem._support.saving import register_record
 
 
@@ -62,18 +63,22 @@ class FitReporter:
         """Note that another fit of all HMMs begins."""
         self._start += 1
         self._n_hmms = n_hmms
-        self.settled(0)
+        self._tell(0)
 
-    def settled(self, n: int) -> None:
-        """Note that n HMMs of the present fit have settled."""
+    def watch(self, n_iter: IntArray, bounds: FloatArray, converged: BoolArray) -> None:
+        """Note how the HMMs still at work are doing."""
+        del n_iter, bounds
+        self._tell(self._n_hmms - int((~converged).sum()))
+
+    def _tell(self, n_converged: int) -> None:
         if self._callback is not None:
-            self._callback(FitProgress(self._start, self._n_starts, n, self._n_hmms))
+            self._callback(FitProgress(self._start, self._n_starts, n_converged, self._n_hmms))
 
 
 def check_callback(callback: Any) -> None:
     """Refuse what cannot be called."""
     if callback is not None and not callable(callback):
-        raise ValueError(f"callback must be a function of one argument, or None, got {callback!r}.")
+        raise ParameterError("callback", callback, "must be a function of one argument, or None")
 
 
 register_record(Restart, "MixtureOfHMMs.Restart")  # as older files have it

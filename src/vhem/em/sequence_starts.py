@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.grouped import Batch, Scale
+from vhem.em.settings import Shape
 from vhem.em.topology import allowed
-from vhem.kernels.counting import normalised
+from vhem.emissions import Components, Gaussian
 from vhem.kernels.kmeans import kmeans
-from vhem.kernels.parameters import Parameters
+from vhem.kernels.maximise import normalised
+from vhem.kernels.models import Models
 
-_BLUR = 1.0  # imagined transitions (and first frames) per row, so that what nobody happened to do stays possible
+_BLUR = 1.0  # pseudo-transitions (and first frames) per row, so that what nobody happened to do stays possible
 _LEAST_SHARE = 1e-2  # of the group's variance, that a state's variance starts with
 
 
-class Shape(NamedTuple):
-    """What the HMMs are to be."""
-
-    n_states: int
-    n_mix: int
-    covariance_type: str
-    topology: str
+Start = Callable[[Batch, Scale, Shape, np.random.Generator, int], Models]
 
 
-Start = Callable[[Batch, Scale, Shape, np.random.Generator, int], Parameters]
-
-
-def start_kmeans(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Parameters:
+def start_kmeans(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Models:
     """k-means on the frames of each group, in units of its deviations; transitions as the labels make them."""
     Z = _standardised(batch, scale)
     uniforms = rng.random((len(batch.ids), shape.n_states))
@@ -40,14 +32,14 @@ def start_kmeans(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Genera
     return _from_labels(batch, scale, shape, labels, rng, n_threads)
 
 
-def start_segments(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Parameters:
+def start_segments(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Models:
     """Cut every sequence into as many stretches of equal length as there are states."""
     T = np.repeat(batch.lengths, batch.lengths)
     labels = _time(batch) * shape.n_states // T
     return _from_labels(batch, scale, shape, labels, rng, n_threads)
 
 
-def start_cuts(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Parameters:
+def start_cuts(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Models:
     """Cut every sequence into stretches of random lengths, the same shares for all sequences of a group."""
     cuts = np.sort(rng.random((len(batch.ids), shape.n_states - 1)), axis=1)
     share = (_time(batch) + 0.5) / np.repeat(batch.lengths, batch.lengths)
@@ -55,7 +47,7 @@ def start_cuts(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generato
     return _from_labels(batch, scale, shape, labels, rng, n_threads)
 
 
-def start_random(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Parameters:
+def start_random(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Models:
     """Take random frames as means, the group's variances, and random transitions."""
     if shape.topology != "ergodic":
         return start_cuts(batch, scale, shape, rng, n_threads)
@@ -64,12 +56,11 @@ def start_random(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Genera
     rows = begins + (rng.random((K, S * M)) * (ends - begins)).astype(np.int64)
     frames = _filled(batch, scale)[rows].reshape(K, S, M, -1)
     variances = np.broadcast_to(scale.variance[:, None, None], frames.shape)
-    return Parameters(
+    return Models(
         rng.dirichlet(np.ones(S), size=K),
         rng.dirichlet(np.ones(S), size=(K, S)),
         np.full((K, S, M), 1 / M),
-        frames,
-        _covars(variances, shape),
+        _formed(Gaussian(frames, np.ascontiguousarray(variances)), shape),
         np.full(K, S, dtype=np.int64),
     )
 
@@ -113,19 +104,18 @@ def _in_order_of_time(batch: Batch, labels: IntArray, S: int) -> IntArray:
 
 def _from_labels(
     batch: Batch, scale: Scale, shape: Shape, labels: IntArray, rng: np.random.Generator, n_threads: int
-) -> Parameters:
+) -> Models:
     K, S, M = len(batch.ids), shape.n_states, shape.n_mix
     state = batch.owner * S + labels
     component = _components(batch, scale, state, K * S, M, rng, n_threads)
-    mean, variance, count = _moments(batch, scale, component, S, M, rng)
+    components, count = _emissions(batch, scale, component, S, M, rng)
     start_mask, trans_mask = allowed(shape.topology, S)
     start, trans = _counts(batch, state, K, S)
-    return Parameters(
+    return Models(
         normalised((start + _BLUR / S) * start_mask, np.ones((K, S))),
         normalised((trans + _BLUR / S) * trans_mask, np.ones((K, S, S))),
         normalised(count + 1 / M, np.ones((K, S, M))),
-        mean,
-        _covars(variance, shape),
+        _formed(components, shape),
         np.full(K, S, dtype=np.int64),
     )
 
@@ -143,16 +133,15 @@ def _components(
     return state * M + inside
 
 
-def _moments(
+def _emissions(
     batch: Batch, scale: Scale, place: IntArray, S: int, M: int, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return means, variances (one imagined frame of the group's variance mixed in) and counts of all Gaussians."""
+) -> tuple[Gaussian, FloatArray]:
+    """Return the Gaussians that labels make, with one pseudo-frame of the group's variance, and the frames of each."""
     K, d = scale.mean.shape
     n = K * S * M
     X = _filled(batch, scale)
     count = np.bincount(place, minlength=n).astype(np.float64)
-    center = np.repeat(scale.mean, S * M, axis=0)
-    own = scale.variance.repeat(S * M, axis=0)
+    center, own = np.repeat(scale.mean, S * M, axis=0), scale.variance.repeat(S * M, axis=0)
     mean, variance = np.empty((n, d)), np.empty((n, d))
     for j in range(d):
         offset = np.bincount(place, X[:, j] - center[place, j], n) / np.maximum(count, 1)
@@ -161,7 +150,7 @@ def _moments(
         variance[:, j] = np.maximum((squares + own[:, j]) / (count + 1), _LEAST_SHARE * own[:, j])
     empty = np.flatnonzero(count == 0)
     mean[empty] += np.sqrt(own[empty]) * rng.standard_normal((len(empty), d))
-    return mean.reshape(K, S, M, d), variance.reshape(K, S, M, d), count.reshape(K, S, M)
+    return Gaussian(mean, variance).reshaped(K, S, M), count.reshape(K, S, M)
 
 
 def _counts(batch: Batch, state: IntArray, K: int, S: int) -> tuple[FloatArray, FloatArray]:
@@ -173,7 +162,5 @@ def _counts(batch: Batch, state: IntArray, K: int, S: int) -> tuple[FloatArray, 
     return start.astype(np.float64), trans.astype(np.float64)
 
 
-def _covars(variances: FloatArray, shape: Shape) -> FloatArray:
-    if shape.covariance_type == "diag":
-        return np.ascontiguousarray(variances)
-    return np.asarray(variances[..., None] * np.eye(variances.shape[-1]))
+def _formed(gaussian: Gaussian, shape: Shape) -> Components:
+    return gaussian if shape.covariance_type == "diag" else gaussian.full()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from vhem._support.arrays import FloatArray
-from vhem.executors.local import Executor, SerialExecutor
-from vhem.kernels.parameters import Parameters, Statistics
-from vhem.kernels.reduction import BaseModels, Shortcuts, e_step
+from vhem.emissions.components import Components
+from vhem.executors.local import Executor, SerialExecutor, ThreadsExecutor
+from vhem.kernels.models import Models
+from vhem.kernels.reduction import BaseModels, Reduction, Shortcuts, e_step
 
 #: Base models in a shard, at most. Sums are made per shard and added up in order, so this number, and nothing about the
 #: executor, decides how they round: every executor gives the same bits.
@@ -30,17 +31,18 @@ class Shards(NamedTuple):
 
     def e_step(
         self,
-        reduced: Parameters,
+        reduced: Models,
         weights: FloatArray,
         shortcuts: Shortcuts,
         n_threads: int = 1,
-        anchors: FloatArray | None = None,
+        anchors: Components | None = None,
         want_responsibilities: bool = False,
-    ) -> Statistics:
+    ) -> Reduction:
         """Return the bound and the sums over all base models; see `vhem.kernels.reduction.e_step`."""
-        threads = self.executor.inner_jobs or n_threads
+        alone = len(self.kept) == 1 and isinstance(self.executor, ThreadsExecutor)  # it has all threads to itself
+        threads = n_threads if alone else self.executor.inner_jobs or n_threads
         arguments = (reduced, weights, shortcuts, threads, anchors, want_responsibilities)
-        return Statistics.total(self.executor.map(e_step, self.kept, *arguments, name="vhem-e-step"))
+        return Reduction.total(self.executor.map(e_step, self.kept, *arguments, name="vhem-e-step"))
 
 
 def _cut(base: BaseModels) -> list[BaseModels]:
@@ -49,7 +51,4 @@ def _cut(base: BaseModels) -> list[BaseModels]:
     if n_shards == 1:
         return [base]
     ends = [n * (s + 1) // n_shards for s in range(n_shards)]
-    rows = [slice(begin, end) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]
-    return [
-        BaseModels(base.parameters.take(r), base.occupancy[r], base.counts[r], base.scales[r], base.tau) for r in rows
-    ]
+    return [base.take(slice(begin, end)) for begin, end in zip([0, *ends[:-1]], ends, strict=True)]

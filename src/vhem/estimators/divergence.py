@@ -6,13 +6,16 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_in_range, check_integer
+from vhem.em.parameters import documented
+from vhem.emissions import Gaussian
 from vhem.kernels import reduction as kernels
 from vhem.kernels.engine import n_threads
-from vhem.kernels.parameters import Parameters
+from vhem.kernels.models import Models
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 
 
+@documented
 def expected_log_likelihood(
     base: H3M | HMM, reduced: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None
 ) -> FloatArray:
@@ -29,8 +32,7 @@ def expected_log_likelihood(
         The models that judge them.
     tau : int
         Length of the imagined sequences.
-    n_jobs : int, optional
-        Threads; None uses every core. The result does not depend on it.
+    <n_jobs>
 
     Returns
     -------
@@ -55,6 +57,7 @@ def expected_log_likelihood(
     return J
 
 
+@documented
 def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None) -> FloatArray:
     """How badly model j of `b` stands in for model i of `a`: J_ii - J_ij.
 
@@ -66,8 +69,7 @@ def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None 
         The models to compare.
     tau : int
         Length of the imagined sequences.
-    n_jobs : int, optional
-        Threads; None uses every core.
+    <n_jobs>
 
     Returns
     -------
@@ -97,14 +99,12 @@ def check_dimensions(name: str, h3m: H3M, other_name: str, other: H3M) -> None:
         )
 
 
-def match_covariances(base: Parameters, covariance_type: str) -> Parameters:
+def match_covariances(base: Models, covariance_type: str) -> Models:
     """Return base models in the reduced models' type of covariance.
 
     Exact both ways: a variance is a full covariance with zeros, and reduced models with diagonal covariances see only
     the diagonal of a base model's.
     """
-    if base.is_diagonal and covariance_type == "full":
-        return base._replace(covars=base.covars[..., None] * np.eye(base.means.shape[-1]))
-    if not base.is_diagonal and covariance_type == "diag":
-        return base._replace(covars=np.ascontiguousarray(np.diagonal(base.covars, axis1=-2, axis2=-1)))
-    return base
+    gaussian = base.components
+    assert isinstance(gaussian, Gaussian)
+    return base.with_components(gaussian.full() if covariance_type == "full" else gaussian.diagonal())

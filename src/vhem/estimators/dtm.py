@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -10,11 +11,13 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_as_many, check_choice, check_enough, check_integer, check_real
+from vhem._support.checks import check_as_many, check_choice, check_enough
 from vhem._support.errors import Count, InputError
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
-from vhem.em.lds_loop import Run, Settings, in_order, run, warn
+from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn
+from vhem.em.loop import Limits, Run
+from vhem.em.parameters import check_parameters, documented
 from vhem.kernels import lds as kernels
 from vhem.kernels.blas import single_threaded
 from vhem.kernels.lds import Systems, spectral_radius
@@ -26,6 +29,7 @@ _LLOYD = 3  # rounds of reassignment when the members of a component are split i
 _GROWTH_ITERATIONS = 15  # of EM between two splittings
 
 
+@documented
 class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Learn a mixture of linear dynamical systems from sequences by EM.
 
@@ -43,17 +47,13 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         gives a system, its states being the principal components. A mixture is taken as it is, and its order is kept.
     n_init : int
         Restarts; the one with the highest likelihood is kept.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        A run ends when the log-likelihood rises by less than this many nats per frame.
+    <limits>
     noise_floor : float
         Smallest variance of the noise, as a share of the mean variance of the observations.
     stable : bool
         Whether every A is kept stable (spectral radius below one). Off: it is whatever the data ask for, and
         ``model_[k].spectral_radius`` reports it.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the starts.
+    <random_state>
 
     Attributes
     ----------
@@ -124,11 +124,11 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         check_enough("n_components", self.n_components, len(sequences), "sequence")
         if isinstance(self.init, MixtureOfLDS):
             check_same_dimensions(self.init, sequences.n_dims)
-        settings = self._settings(sequences)
+        problem = self._problem(sequences)
         n_init = 1 if isinstance(self.init, MixtureOfLDS) else self.n_init
-        runs = [self._run(sequences, settings, rng) for rng in generator(self.random_state).spawn(n_init)]
+        runs = [self._run(sequences, problem, rng) for rng in generator(self.random_state).spawn(n_init)]
         best = max(runs, key=lambda r: r.bounds[-1])
-        self.model_ = keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
+        self.model_ = keep(self, best, ordered=not isinstance(self.init, MixtureOfLDS))
         warn(best, type(self).__name__, self.max_iter, self.tol)
         return self
 
@@ -159,38 +159,36 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         return self.model_.sample(n_sequences, length, random_state)
 
     def _check_parameters(self) -> None:
-        check_integer("n_components", self.n_components, 1)
-        check_integer("n_states", self.n_states, 1)
-        check_choice("noise", self.noise, ("diag", "isotropic"))
-        check_integer("n_init", self.n_init, 1)
-        check_integer("max_iter", self.max_iter, 0)
-        check_real("tol", self.tol, 0.0)
-        check_real("noise_floor", self.noise_floor, 0.0, open_interval=True)
+        check_parameters(self)
         if isinstance(self.init, MixtureOfLDS):
             check_start(self.init, "n_components", self.n_components, self.stable)
         else:
             check_choice("init", self.init, ("splitting", "pca"))
 
-    def _settings(self, sequences: Sequences) -> Settings:
+    def _problem(self, sequences: Sequences) -> TextureProblem:
         variance = float(sequences.X.var(axis=0).mean())
         if not variance > 0:
             raise ValueError("the sequences are constant: there is nothing to learn a dynamical system from.")
-        floor = self.noise_floor * variance
-        threshold = self.tol * len(sequences.X)
-        return Settings(self.max_iter, threshold, floor, self.noise == "isotropic", self.stable)
+        return TextureProblem(
+            sums_of=partial(kernels.e_step, X=sequences.X, offsets=sequences.offsets),
+            n_frames=len(sequences.X),
+            floor=self.noise_floor * variance,
+            isotropic=self.noise == "isotropic",
+            stable=self.stable,
+        )
 
-    def _run(self, sequences: Sequences, settings: Settings, rng: np.random.Generator) -> Run:
-        e_step = partial(kernels.e_step, X=sequences.X, offsets=sequences.offsets)
+    def _run(self, sequences: Sequences, problem: TextureProblem, rng: np.random.Generator) -> Run:
+        limits = Limits(max_iter=self.max_iter, tol=self.tol)
         if isinstance(self.init, MixtureOfLDS):
-            return run(self.init.parameters, self.init.weights, e_step, settings)
+            return problem.learn(Textures(self.init.parameters, self.init.weights), limits)
         if self.init == "pca":
-            systems = self._from_groups(sequences, rng)
-            return run(systems, np.full(self.n_components, 1 / self.n_components), e_step, settings)
-        systems, weights = pca_system(list(sequences), self.n_states), np.ones(1)
-        while len(weights) < self.n_components:
-            grown = run(systems, weights, e_step, settings._replace(max_iter=min(_GROWTH_ITERATIONS, self.max_iter)))
-            systems, weights = _split(grown, list(sequences), self.n_components, rng)
-        return run(systems, weights, e_step, settings)
+            uniform = np.full(self.n_components, 1 / self.n_components)
+            return problem.learn(Textures(self._from_groups(sequences, rng), uniform), limits)
+        now = Textures(pca_system(list(sequences), self.n_states), np.ones(1))
+        brief = replace(limits, max_iter=min(_GROWTH_ITERATIONS, self.max_iter))
+        while len(now.weights) < self.n_components:
+            now = _split(problem.learn(now, brief), list(sequences), self.n_components, rng)
+        return problem.learn(now, limits)
 
     def _from_groups(self, sequences: Sequences, rng: np.random.Generator) -> Systems:
         from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
@@ -202,19 +200,6 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         every = list(sequences)
         groups = [[every[i] for i in np.flatnonzero(labels == k)] or every for k in range(self.n_components)]
         return stacked([pca_system(group, self.n_states) for group in groups])
-
-
-def keep(estimator: Any, best: Run) -> MixtureOfLDS:
-    """Store what every estimator of dynamical systems learns, and return the mixture."""
-    estimator.responsibilities_ = best.responsibilities
-    estimator.labels_ = best.responsibilities.argmax(1)
-    estimator.lower_bounds_ = np.array(best.bounds)
-    estimator.lower_bound_ = best.bounds[-1]
-    estimator.n_iter_ = len(best.bounds) - 1
-    estimator.converged_ = best.converged
-    estimator.n_empty_, estimator.n_floored_ = best.n_empty, best.n_floored
-    estimator.n_held_back_ = best.n_held_back
-    return MixtureOfLDS.of(best.systems, best.weights)
 
 
 def check_start(init: MixtureOfLDS, name: str, n: int, stable: bool) -> None:
@@ -284,13 +269,11 @@ def _autoregression(states: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
     return A, left.T @ left / len(left) + least
 
 
-def _split(
-    grown: Run, sequences: list[FloatArray], n_components: int, rng: np.random.Generator
-) -> tuple[Systems, FloatArray]:
+def _split(run: Run, sequences: list[FloatArray], n_components: int, rng: np.random.Generator) -> Textures:
     """Return the systems with the heaviest split in two, twice as many or as many as wanted."""
-    K = len(grown.weights)
+    grown, K = run.state, len(run.state.weights)
     chosen = np.argsort(-grown.weights, kind="stable")[: min(K, n_components - K)]
-    labels = grown.responsibilities.argmax(1)
+    labels = run.expected.responsibilities.argmax(1)
     parts, weights = [grown.systems.take(np.setdiff1d(np.arange(K), chosen))], [np.delete(grown.weights, chosen)]
     for k in chosen:
         members = np.flatnonzero(labels == k)
@@ -300,7 +283,7 @@ def _split(
         parts.append(halves)
         weights.append(grown.weights[k] * np.array([share, 1 - share]))
     together = np.concatenate(weights) + 1e-6
-    return stacked(parts), together / together.sum()
+    return Textures(stacked(parts), together / together.sum())
 
 
 def _halves(sequences: list[FloatArray], n: int, rng: np.random.Generator) -> tuple[Systems, float]:

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_integer, check_integers, check_real
+from vhem._support.checks import check_choice, check_integer, check_integers
 from vhem._support.errors import Count, FitWarning, NotConvergedWarning, ParameterError, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED, REINITIALISED
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import register_record
+from vhem.em.baum_welch import Fits
+from vhem.em.fitting import FitPlan, fit_batch
 from vhem.em.grouped import Batch, Scale
-from vhem.em.many_hmms import Fits, Settings, run
+from vhem.em.parameters import documented
 from vhem.em.progress import FitProgress, FitReporter, check_callback
-from vhem.em.sequence_starts import STARTS, Shape, start_names
-from vhem.em.topology import TOPOLOGIES, allowed
-from vhem.kernels.counting import Pairs, Prior, log_likelihoods
+from vhem.kernels.counting import Pairs, log_likelihoods
 from vhem.kernels.engine import n_threads
-from vhem.kernels.parameters import Parameters
 from vhem.models import H3M, HMM
 from vhem.models.stacking import stack
 from vhem.sequences import SequencesLike, as_sequences
-
-LEAST_FLOOR = 1e-8  # of the data's variance, whatever reg_covar is: below it, sums over frames are rounding errors
 
 
 class FitReport(NamedTuple):
@@ -44,44 +42,14 @@ class FitReport(NamedTuple):
     n_falls: IntArray  #: iterations in which the objective fell beyond rounding
 
 
-class Options(NamedTuple):
-    """What all fits of one call share."""
-
-    n_mix: int
-    covariance_type: str
-    topology: str
-    init: str | H3M | HMM
-    n_init: int
-    max_iter: int
-    tol: float
-    reg_covar: float
-    startprob_prior: float
-    transmat_prior: float
-    covars_prior: float
-    n_threads: int
-    reporter: FitReporter = FitReporter()
-
-    def checked(self) -> Options:
-        """Return the options if all are right."""
-        check_integer("n_mix", self.n_mix, 1)
-        check_choice("covariance_type", self.covariance_type, ("diag", "full"))
-        check_choice("topology", self.topology, list(TOPOLOGIES))
-        if not isinstance(self.init, (H3M, HMM)):
-            check_choice("init", self.init, ("auto", *STARTS))
-        check_integer("n_init", self.n_init, 1)
-        check_integer("max_iter", self.max_iter, 0)
-        for name in ("tol", "reg_covar", "startprob_prior", "transmat_prior", "covars_prior"):
-            check_real(name, getattr(self, name), 0.0)
-        return self
-
-
 @overload
 def fit_hmms(sequences: SequencesLike, *args: Any, return_report: Literal[False] = False, **kwargs: Any) -> H3M: ...
 @overload
 def fit_hmms(
     sequences: SequencesLike, *args: Any, return_report: Literal[True], **kwargs: Any
 ) -> tuple[H3M, FitReport]: ...
-def fit_hmms(  # type: ignore[misc]  # the overloads only tell what return_report does
+@documented  # type: ignore[misc]  # the overloads only tell what return_report does
+def fit_hmms(
     sequences: SequencesLike,
     n_states: int | Iterable[int] = 3,
     n_mix: int = 1,
@@ -124,24 +92,16 @@ def fit_hmms(  # type: ignore[misc]  # the overloads only tell what return_repor
         One label per sequence (a person, a song): those with equal labels share an HMM. Groups stored in a `Sequences`
         are not taken by themselves, because they often are classes to be found, not persons; write
         ``groups=sequences.groups``.
-    topology : {"ergodic", "left-right", "left-right-skip"}
-        Which transitions are possible: all; to stay or move on to the next state; or also to skip one. Left-right HMMs
-        start in their first state.
+    <topology>
     n_init : int
         Restarts; of each HMM the best is kept. One is enough for VHEM, which averages over many HMMs.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        An HMM has settled when an iteration gains less than this many nats per frame: independent of the units of the
-        data and of lengths. The default stops where a 100-frame sequence would gain a hundredth of a nat.
+    <limits>
     reg_covar : float
         Floor under the variances, as a share of the variance of the group's values in that dimension: 1e-3 allows
         deviations down to 3 % of the data's. It is a constraint under which the likelihood is maximised exactly, so
         it never falls. (For full covariances, Σ - floor stays positive semi-definite.)
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the starts. One seed gives one answer, whatever `n_jobs`.
-    n_jobs : int, optional
-        Threads. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
     init : {"auto", "kmeans", "segments", "random"}, H3M or HMM
         Where to start: k-means on the frames of each group; stretches of equal length, one a state (restarts cut at
         random); random frames as means. "auto" is "kmeans" for ergodic HMMs and "segments" for others. An H3M has one
@@ -194,36 +154,31 @@ def fit_hmms(  # type: ignore[misc]  # the overloads only tell what return_repor
     >>> together.ids, report.n_states
     (['a'], array([2]))
     """
-    options = Options(
-        n_mix, covariance_type, topology, init, n_init, max_iter, tol, reg_covar, startprob_prior, transmat_prior,
-        covars_prior, n_threads(n_jobs),
-    ).checked()  # fmt: skip
+    plan = FitPlan.checked(
+        n_mix=n_mix, covariance_type=covariance_type, topology=topology, init=init, n_init=n_init, max_iter=max_iter,
+        tol=tol, reg_covar=reg_covar, startprob_prior=startprob_prior, transmat_prior=transmat_prior,
+        covars_prior=covars_prior, n_threads=n_threads(n_jobs),
+    )  # fmt: skip
     check_choice("criterion", criterion, ("bic", "aic", "held-out"))
     check_callback(callback)
     batch = Batch.of(as_sequences(sequences), groups, sample_weight)
     candidates = _candidates(n_states) if isinstance(init, str) else [0]
-    options = options._replace(reporter=_reporter(callback, len(candidates), criterion, options))
-    chosen, scores = choose_sizes(batch, candidates, criterion, options, generator(random_state))
+    plan = replace(plan, reporter=_reporter(callback, len(candidates), criterion, plan))
+    chosen, scores = choose_sizes(batch, candidates, criterion, plan, generator(random_state))
     report = FitReport(
-        *(chosen.log_likelihoods, chosen.n_iter, chosen.converged, chosen.parameters.n_states, candidates, scores),
+        *(chosen.log_likelihoods, chosen.n_iter, chosen.converged, chosen.models.n_states, candidates, scores),
         *(chosen.n_floored, chosen.n_reseeded, chosen.n_falls),
     )
-    _warn(report, batch, options)
-    h3m = as_h3m(chosen.parameters, ids=batch.ids)
+    _warn(report, batch, plan)
+    h3m = H3M.of_models(chosen.models, ids=batch.ids)
     return (h3m, report) if return_report else h3m
 
 
 def _reporter(
-    callback: Callable[[FitProgress], None] | None, n_candidates: int, criterion: str, options: Options
+    callback: Callable[[FitProgress], None] | None, n_candidates: int, criterion: str, plan: FitPlan
 ) -> FitReporter:
     rounds = 2 if criterion == "held-out" and n_candidates > 1 else 1
-    return FitReporter(callback, rounds * n_candidates * (options.n_init if isinstance(options.init, str) else 1))
-
-
-def as_h3m(p: Parameters, weights: FloatArray | None = None, ids: list[Any] | None = None) -> H3M:
-    """Return checked parameters as an H3M."""
-    arrays = (p.startprob, p.transmat, p.means, p.covars, p.mix_weights)
-    return H3M.from_arrays(*arrays, weights=weights, n_states=p.n_states, ids=ids)
+    return FitReporter(callback, rounds * n_candidates * (plan.n_init if isinstance(plan.init, str) else 1))
 
 
 def _candidates(n_states: Any) -> list[int]:
@@ -236,21 +191,21 @@ def _candidates(n_states: Any) -> list[int]:
 
 
 def choose_sizes(
-    batch: Batch, candidates: list[int], criterion: str, options: Options, rng: np.random.Generator
+    batch: Batch, candidates: list[int], criterion: str, plan: FitPlan, rng: np.random.Generator
 ) -> tuple[Fits, FloatArray]:
     """Fit HMMs of every size, and keep of each group the one that the criterion likes best."""
     scale = Scale.of(batch)
-    fits = [fit_batch(batch, scale, S, options, rng) for S in candidates]
+    fits = [fit_batch(batch, scale, plan.with_states(S), rng) for S in candidates]
     if criterion == "held-out" and len(candidates) > 1:
-        scores = np.column_stack([held_out_scores(batch, scale, S, options, rng) for S in candidates])
+        scores = np.column_stack([held_out_scores(batch, scale, plan.with_states(S), rng) for S in candidates])
     else:
-        scores = np.column_stack([information_scores(criterion, batch, fit, options.topology) for fit in fits])
+        scores = np.column_stack([information_scores(criterion, batch, fit) for fit in fits])
     if len(fits) == 1:
         return fits[0], scores
     rows = np.arange(len(batch.ids))
     place = scores.argmax(axis=1) * len(rows) + rows
     results = (np.concatenate(arrays)[place] for arrays in zip(*(_padded(f, fits) for f in fits), strict=True))
-    return Fits(stack([fit.parameters for fit in fits]).take(place), *results), scores
+    return Fits(stack([fit.models for fit in fits]).take(place), *results), scores
 
 
 def _padded(fit: Fits, fits: list[Fits]) -> tuple[Any, ...]:
@@ -259,98 +214,16 @@ def _padded(fit: Fits, fits: list[Fits]) -> tuple[Any, ...]:
     return fit._replace(occupancy=occupancy)[1:]
 
 
-def fit_batch(batch: Batch, scale: Scale, n_states: int, options: Options, rng: np.random.Generator) -> Fits:
-    """Fit one HMM to every group, from every start, and keep the best of each."""
-    settings = Settings(options.max_iter, options.tol, is_plain(options), options.n_threads)
-    if not isinstance(options.init, str):
-        start = given_start(options.init, len(batch.ids), batch.X.shape[1])
-        prior = prior_for(start.startprob > 0, start.transmat > 0, scale, options)
-        options.reporter.begin(len(batch.ids))
-        return run(batch, start, prior, scale, settings, rng, options.reporter.settled)
-    shape = Shape(n_states, options.n_mix, options.covariance_type, options.topology)
-    prior = prior_for(*allowed(options.topology, n_states), scale, options)
-    best: Fits | None = None
-    for make in start_names(options.init, options.topology, options.n_init):
-        options.reporter.begin(len(batch.ids))
-        start = make(batch, scale, shape, rng, options.n_threads)
-        now = run(batch, start, prior, scale, settings, rng, options.reporter.settled)
-        if best is None:
-            best = now
-        else:
-            better = np.flatnonzero(now.objectives > best.objectives)
-            best.put(better, now, better)
-    assert best is not None
-    return best if options.topology != "ergodic" else _most_visited_first(best)
-
-
-def is_plain(options: Options) -> bool:
-    """Whether nothing but the likelihood is maximised."""
-    return not (options.reg_covar or options.startprob_prior or options.transmat_prior or options.covars_prior)
-
-
-def prior_for(start: npt.NDArray[np.bool_], trans: npt.NDArray[np.bool_], scale: Scale, options: Options) -> Prior:
-    """Spread the imagined counts over what is possible; masks of one HMM serve all."""
-    K, S = len(scale.mean), start.shape[-1]
-    return Prior(
-        np.broadcast_to(options.startprob_prior * start / np.maximum(start.sum(-1, keepdims=True), 1), (K, S)),
-        np.broadcast_to(options.transmat_prior * trans / np.maximum(trans.sum(-1, keepdims=True), 1), (K, S, S)),
-        options.covars_prior,
-        scale.variance,
-        max(options.reg_covar, LEAST_FLOOR) * scale.variance,
-    )
-
-
-def given_start(init: H3M | HMM, n: int, n_dims: int) -> Parameters:
-    """Return copies of the HMMs to start from, one for each of n groups."""
-    if init.n_dims != n_dims:
-        raise ValueError(f"init has {init.n_dims} dimensions, but the sequences have {n_dims}; they must agree.")
-    if isinstance(init, HMM):
-        init = H3M([init])
-        index = np.zeros(n, dtype=np.intp)
-    elif len(init) != n:
-        raise ValueError(f"init has {len(init)} HMMs for {n} sequences or groups: give one for each, or one HMM.")
-    else:
-        index = np.arange(n)
-    return init.parameters.take(index)
-
-
-def _most_visited_first(fits: Fits) -> Fits:
-    order = np.argsort(-fits.occupancy, axis=1, kind="stable")
-    k, p = np.arange(len(order))[:, None], fits.parameters
-    parameters = Parameters(
-        p.startprob[k, order],
-        p.transmat[k[:, :, None], order[:, :, None], order[:, None, :]],
-        p.mix_weights[k, order],
-        p.means[k, order],
-        p.covars[k, order],
-        p.n_states,
-    )
-    return fits._replace(parameters=parameters, occupancy=fits.occupancy[k, order])
-
-
-def n_parameters(parameters: Parameters, topology: str) -> IntArray:
-    """Return the number of free parameters of every HMM, (K,)."""
-    M, d = parameters.means.shape[2:]
-    per_gaussian = d + (d if parameters.is_diagonal else d * (d + 1) // 2)
-    numbers = np.zeros(parameters.n_states.max() + 1, dtype=np.int64)
-    for S in np.unique(parameters.n_states):
-        start, trans = allowed(topology, int(S))
-        numbers[S] = start.sum() - 1 + trans.sum() - S + S * (M - 1 + M * per_gaussian)
-    return numbers[parameters.n_states]
-
-
-def information_scores(criterion: str, batch: Batch, fits: Fits, topology: str) -> FloatArray:
+def information_scores(criterion: str, batch: Batch, fits: Fits) -> FloatArray:
     """Return log L - ½ p log n (BIC) or log L - p (AIC) for p parameters and n observed frames: higher is better."""
     n = np.diff(batch.frame_offsets).astype(np.float64)
     if np.isnan(batch.X.min()):
         n -= np.add.reduceat(np.isnan(batch.X).all(axis=1), batch.frame_offsets[:-1], dtype=np.float64)
     price = np.ones_like(n) if criterion == "aic" else 0.5 * np.log(np.maximum(n, 1.0))
-    return np.asarray(fits.log_likelihoods - price * n_parameters(fits.parameters, topology))
+    return np.asarray(fits.log_likelihoods - price * fits.models.n_parameters())
 
 
-def held_out_scores(
-    batch: Batch, scale: Scale, n_states: int, options: Options, rng: np.random.Generator
-) -> FloatArray:
+def held_out_scores(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Generator) -> FloatArray:
     """Return the log-likelihood of every fifth sequence, or of the last fifth of a single one, after the rest."""
     size = np.bincount(batch.groups)
     place = np.arange(len(batch.groups)) - np.searchsorted(batch.groups, batch.groups)
@@ -359,16 +232,16 @@ def held_out_scores(
     lengths = np.where(n > 1, batch.lengths, batch.lengths - batch.lengths // 5)
     kept = np.flatnonzero(~held)
     training = batch.cut(kept, lengths[kept], batch.groups[kept], batch.ids)
-    parameters = fit_batch(training, scale, n_states, options, rng).parameters
+    models = fit_batch(training, scale, plan, rng).models
     scores = np.zeros(len(batch.ids))
     for part, index, sign in ((batch, held | (n == 1), 1.0), (training, (n == 1)[kept], -1.0)):
         pairs = Pairs(np.flatnonzero(index), part.groups[index])
-        found = log_likelihoods(parameters, part.X, part.offsets, pairs, options.n_threads)
+        found = log_likelihoods(models, part.X, part.offsets, pairs, plan.n_threads)
         scores += sign * np.bincount(pairs.model, part.weights[index] * found, len(scores))
     return scores
 
 
-def _warn(report: FitReport, batch: Batch, options: Options) -> None:
+def _warn(report: FitReport, batch: Batch, plan: FitPlan) -> None:
     K = len(report.n_iter)
     _warn_of_thin_data(report, batch)
     unseen = [j for j in range(batch.X.shape[1]) if np.isnan(batch.X[0, j]) and np.isnan(batch.X[:, j]).all()]
@@ -381,9 +254,9 @@ def _warn(report: FitReport, batch: Batch, options: Options) -> None:
             ),
             stacklevel=3,
         )
-    if options.tol > 0 and not report.converged.all():
+    if plan.limits.tol > 0 and not report.converged.all():
         who = f"{K - report.converged.sum()} of {K} HMMs"
-        warnings.warn(NotConvergedWarning(who, "their likelihood", options.max_iter), stacklevel=3)
+        warnings.warn(NotConvergedWarning(who, "their likelihood", plan.limits.max_iter), stacklevel=3)
     _warn_of_counts(report.n_floored, AT_FLOOR)
     _warn_of_counts(report.n_reseeded, REINITIALISED, "{n_states} may be too large")
     _warn_of_counts(report.n_falls, LOWERED)

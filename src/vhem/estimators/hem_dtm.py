@@ -10,17 +10,20 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_in_range, check_integer, check_real
+from vhem._support.checks import check_choice, check_enough, check_in_range
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
-from vhem.em.lds_loop import Run, Settings, in_order, run, warn
+from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn
+from vhem.em.loop import Limits, Run
+from vhem.em.parameters import check_parameters, documented
 from vhem.em.reduce import weighted_choice
-from vhem.estimators.dtm import check_same_dimensions, check_start, keep
+from vhem.estimators.dtm import check_same_dimensions, check_start
 from vhem.kernels import lds_pairs as kernels
 from vhem.kernels.lds import Systems
 from vhem.models.lds import LinearDynamicalSystem, MixtureOfLDS
 
 
+@documented
 class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Reduce a mixture of linear dynamical systems to fewer (hierarchical EM).
 
@@ -41,14 +44,10 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         another number of states, and their order is kept).
     n_init : int
         Restarts; the one with the highest bound is kept.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        A run ends when the bound rises by less than this many nats per imagined frame.
+    <limits>
     stable : bool
         Whether every A is kept stable.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the starts.
+    <random_state>
 
     Attributes
     ----------
@@ -128,7 +127,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         n_init = 1 if isinstance(self.init, MixtureOfLDS) else self.n_init
         runs = [self._run(base, counts, rng) for rng in generator(self.random_state).spawn(n_init)]
         best = max(runs, key=lambda r: r.bounds[-1])
-        self.centers_ = keep(self, best if isinstance(self.init, MixtureOfLDS) else in_order(best))
+        self.centers_ = keep(self, best, ordered=not isinstance(self.init, MixtureOfLDS))
         if len(used) < len(mixture):
             self.responsibilities_ = self.predict_proba(mixture)
             self.labels_ = self.responsibilities_.argmax(1)
@@ -172,13 +171,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         return np.where(counts > 0, counts, float(self.n_virtual))
 
     def _check_parameters(self) -> None:
-        check_integer("n_clusters", self.n_clusters, 1)
-        check_integer("tau", self.tau, 1)
-        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
-        check_choice("noise", self.noise, ("diag", "isotropic"))
-        check_integer("n_init", self.n_init, 1)
-        check_integer("max_iter", self.max_iter, 0)
-        check_real("tol", self.tol, 0.0)
+        check_parameters(self)
         if isinstance(self.init, MixtureOfLDS):
             check_start(self.init, "n_clusters", self.n_clusters, self.stable)
         else:
@@ -188,13 +181,16 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         def e_step(systems: Systems, weights: FloatArray) -> Any:
             return kernels.e_step(base, systems, weights, counts, self.tau)
 
-        threshold = self.tol * float(counts.sum()) * self.tau
-        settings = Settings(self.max_iter, threshold, 0.0, self.noise == "isotropic", self.stable)
+        problem = TextureProblem(
+            sums_of=e_step, n_frames=float(counts.sum()) * self.tau, floor=0.0, isotropic=self.noise == "isotropic",
+            stable=self.stable,
+        )  # fmt: skip
+        limits = Limits(max_iter=self.max_iter, tol=self.tol)
         if isinstance(self.init, MixtureOfLDS):
-            return run(self.init.parameters, self.init.weights, e_step, settings)
+            return problem.learn(Textures(self.init.parameters, self.init.weights), limits)
         choose = self._spread_out if self.init == "kmeans++" else self._at_random
         start = _shrunk(base.take(choose(base, counts, rng)), self.stable)
-        return run(start, np.full(self.n_clusters, 1 / self.n_clusters), e_step, settings)
+        return problem.learn(Textures(start, np.full(self.n_clusters, 1 / self.n_clusters)), limits)
 
     def _at_random(self, base: Systems, counts: FloatArray, rng: np.random.Generator) -> IntArray:
         del base

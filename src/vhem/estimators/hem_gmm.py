@@ -150,8 +150,7 @@ def _as_h3m(X: MixtureLike) -> H3M:
     if isinstance(X, (list, tuple)) and X:
         return H3M.pool([_as_h3m(part) for part in X], weights=np.ones(len(X)))
     mixture = _as_gmm(X)
-    start, trans, mix, means, covars, _ = mixture.components
-    return H3M.from_arrays(start, trans, means, covars, mix, weights=mixture.weights)
+    return H3M.of_models(mixture.components, mixture.weights)
 
 
 def _as_gmm(X: MixtureLike) -> GMM:

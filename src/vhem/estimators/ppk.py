@@ -13,6 +13,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_in_range, check_integer, check_real
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
+from vhem.em.parameters import check_parameters, documented
 from vhem.estimators.divergence import check_dimensions, divergence, expected_log_likelihood
 from vhem.estimators.vhem import VHEM
 from vhem.estimators.wasserstein import aggregated_wasserstein
@@ -20,11 +21,11 @@ from vhem.kernels import overlap as kernels
 from vhem.kernels.engine import n_threads
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
-from vhem.models.validation import as_full
 
 _LARGEST_LOG = 709.0  # its exponential is still a double
 
 
+@documented
 def ppk(
     a: H3M | HMM | list[HMM],
     b: H3M | HMM | list[HMM],
@@ -53,8 +54,7 @@ def ppk(
     log : bool
         Whether to return log k. The kernel falls exponentially with the length and the number of dimensions and becomes
         zero where it is below 1e-308; its logarithm is always exact.
-    n_jobs : int, optional
-        Threads; None uses every core. The result does not depend on it.
+    <n_jobs>
 
     Returns
     -------
@@ -84,8 +84,8 @@ def ppk(
     length, rho = check_integer("length", length, 1), check_real("rho", rho, 0.0, open_interval=True)
     check_dimensions("a", first, "b", second)
     p, q = first.parameters, second.parameters
-    if p.is_diagonal != q.is_diagonal:
-        p, q = as_full(p), as_full(q)
+    both = (p.components, q.components)
+    p, q = (models.with_components(models.components.matched(both)) for models in (p, q))
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked
         kernel = kernels.log_ppk(p, p if second is first else q, length, rho, n_threads(n_jobs))
     check_in_range("a kernel between two HMMs", kernel)
@@ -102,6 +102,7 @@ def _exponential(log_kernel: FloatArray) -> FloatArray:
         return np.asarray(np.exp(log_kernel))
 
 
+@documented
 class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster HMMs by spectral clustering of their pairwise affinities (SC-PPK).
 
@@ -128,10 +129,8 @@ class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         `VHEM` with one cluster from the members (the hybrid of the two methods).
     n_init : int
         Restarts of k-means.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of k-means.
-    n_jobs : int, optional
-        Threads; None or -1 uses every core.
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -225,14 +224,9 @@ class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         return self.fit(X, y).labels_
 
     def _check_parameters(self) -> None:
-        check_integer("n_clusters", self.n_clusters, 1)
-        check_integer("length", self.length, 1)
-        check_real("rho", self.rho, 0.0, open_interval=True)
-        if self.temperature is not None:
-            check_real("temperature", self.temperature, 0.0, open_interval=True)
+        check_parameters(self)
         check_choice("affinity", self.affinity, ("ppk", "divergence", "wasserstein"))
         check_choice("centers", self.centers, ("inputs", "novel"))
-        check_integer("n_init", self.n_init, 1)
 
     def _log_affinity(self, h3m: H3M) -> FloatArray:
         if self.affinity == "ppk":

@@ -13,6 +13,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer, check_integers, check_real
 from vhem._support.errors import ParameterError
 from vhem._support.randomness import RandomState, generator
+from vhem.em.parameters import documented
 from vhem.estimators.vhem import VHEM
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
@@ -51,6 +52,7 @@ class ClusterNumbers(NamedTuple):
         return "\n".join([*lines, "best: " + ", ".join(f"{name} {k}" for name, k in self.best.items())])
 
 
+@documented
 def choose_n_clusters(
     X: H3M | list[HMM],
     candidates: Iterable[int] = range(1, 9),
@@ -78,8 +80,7 @@ def choose_n_clusters(
     samples_per_input : float
         Sequences of length τ that the BIC takes each HMM to stand for: about as many as it was learned from.
         `n_virtual`, which hardens the assignments, would be taken for far more evidence than there is.
-    random_state : None, int, Generator or RandomState
-        Seed.
+    <random_state>
 
     Returns
     -------
@@ -134,16 +135,4 @@ def _fitted(model: VHEM, k: int, part: H3M) -> VHEM:
 
 
 def _bic(fit: VHEM, h3m: H3M, samples: float) -> float:
-    return float(-2 * samples * fit.score(h3m) + n_free_parameters(fit.centers_) * np.log(samples))
-
-
-def n_free_parameters(h3m: H3M) -> int:
-    """Return the number of free parameters of a mixture of HMMs; what is exactly zero is not free."""
-    d = h3m.means.shape[-1]
-    gaussian = d + (d if h3m.covariance_type == "diag" else d * (d + 1) // 2)
-    used = h3m.mix_weights > 0
-    states: int = int(h3m.n_states.sum())
-    start = int((h3m.startprob > 0).sum()) - len(h3m)
-    trans = int((h3m.transmat > 0).sum()) - states
-    mixture = int(used.sum()) - states
-    return int(len(h3m) - 1 + start + trans + mixture + used.sum() * gaussian)
+    return float(-2 * samples * fit.score(h3m) + fit.centers_.n_parameters() * np.log(samples))

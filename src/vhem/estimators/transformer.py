@@ -7,11 +7,13 @@ from typing import Any, Self
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from vhem._support.saving import Saveable, register_estimator
+from vhem.em.parameters import documented
 from vhem.estimators.fit_hmms import FitReport, fit_hmms
 from vhem.models import H3M
 from vhem.sequences import SequencesLike, as_sequences
 
 
+@documented
 class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Turn sequences into an H3M with one HMM for each.
 
@@ -23,10 +25,8 @@ class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore
         As in `fit_hmms`.
     startprob_prior, transmat_prior, covars_prior : float
         As in `fit_hmms`.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the starts; with an integer, equal sequences give equal HMMs in every call.
-    n_jobs : int, optional
-        Threads. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------

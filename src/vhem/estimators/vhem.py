@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 import numpy as np
@@ -13,27 +12,23 @@ from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import (
-    check_as_many,
-    check_choice,
-    check_enough,
-    check_flag,
-    check_integer,
-    check_real,
-)
+from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.checks import check_as_many, check_choice, check_enough
 from vhem._support.errors import FitWarning, NotConvergedWarning, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
-from vhem.em.cluster_starts import STARTS, Shape
-from vhem.em.loop import Run, Settings, run
-from vhem.em.progress import Progress, Restart, check_callback
+from vhem.em.cluster_starts import STARTS, CenterShape
+from vhem.em.loop import Limits, Run, run
+from vhem.em.ordering import canonical_order
+from vhem.em.parameters import check_parameters, documented
+from vhem.em.progress import Progress, Restart
+from vhem.em.reduction import Centers, ReductionProblem
+from vhem.em.restarts import in_parallel
 from vhem.em.sharding import Shards
 from vhem.estimators.divergence import check_dimensions, expected_log_likelihood, match_covariances
 from vhem.executors.local import as_executor
 from vhem.kernels.engine import n_threads
-from vhem.kernels.parameters import Parameters
-from vhem.kernels.reduction import BaseModels, Shortcuts, expected_visits
+from vhem.kernels.reduction import BaseModels, Shortcuts
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 
@@ -42,6 +37,7 @@ _MANY_PAIRS = 50_000  # inputs times clusters
 _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
+@documented
 class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster hidden Markov models by the distributions they represent.
 
@@ -78,11 +74,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     n_init : int, optional
         Restarts; the one with the highest bound is kept. None: 12, or 4 where inputs times clusters exceed 50,000.
         Look at `restarts_`: where the best bounds differ much, more restarts may find better clusters.
-    max_iter : int
-        Largest number of iterations.
-    tol : float
-        A run ends when the bound rises by less than this many nats per imagined frame: a measure that does not change
-        with the units of the data or the number of inputs.
+    <limits>
     reg_covar : float
         Added to the variances in every iteration. The default is 0: a centre's covariance is at least the average of
         its members', so it cannot collapse. With other values the bound may fall; that is counted and warned of.
@@ -93,15 +85,11 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     shortcuts : bool
         Whether the compiled engine may leave out what provably does not show in the result (pairs of models far
         apart, steps of long recursions that have become stationary). Off: for checking.
-    callback : callable, optional
-        Called after every E-step with a `Progress` (fields restart, init, iteration, lower_bound, converged,
-        n_restarts), never by two threads at once. To stop a fit, raise an exception in it.
+    <callback>
     verbose : bool
         Print a line per iteration.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the starts. One seed gives one answer, whatever `n_jobs`.
-    n_jobs : int, optional
-        Threads, shared between restarts and the work of one restart. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
     executor : {"serial", "threads"}, dask.distributed.Client or Executor, optional
         Where E-steps run. With many thousands of inputs they are cut into shards, which are sent once to where the
         work is done and stay there; only sums travel. The answer does not depend on it.
@@ -218,7 +206,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
             This estimator, fitted.
         """
         del y
-        self._check_parameters()
+        check_parameters(self)
         h3m = check_h3m("X", X)
         start = self._given_start()
         if start is not None:
@@ -233,7 +221,9 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         best = int(np.argmax([r.bounds[-1] for r in runs]))
         if self.verbose:
             print(f"VHEM keeps restart {best + 1} ({names[best]}) with bound {runs[best].bounds[-1]:.6f}")
-        self.restarts_ = [Restart(n, np.array(r.bounds), r.converged) for n, r in zip(names, runs, strict=True)]
+        self.restarts_ = [
+            Restart(n, np.array(r.bounds), bool(r.converged[0])) for n, r in zip(names, runs, strict=True)
+        ]
         self._keep(runs[best], ordered=start is None)
         self._assign(shards, h3m, used)
         self._warn(runs[best], len(used))
@@ -265,23 +255,6 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         logits, used = self._logits(h3m), h3m.weights > 0
         return float(logsumexp(logits[used], axis=1).sum() / self._counts(h3m)[used].sum())
 
-    def _check_parameters(self) -> None:
-        check_integer("n_clusters", self.n_clusters, 1)
-        for name in ("n_states", "n_mix", "n_init"):
-            if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), 1)
-        if self.covariance_type is not None:
-            check_choice("covariance_type", self.covariance_type, ("diag", "full"))
-        check_integer("tau", self.tau, 1)
-        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
-        check_integer("max_iter", self.max_iter, 0)
-        check_real("tol", self.tol, 0.0)
-        check_real("reg_covar", self.reg_covar, 0.0)
-        check_choice("weight_form", self.weight_form, ("models", "virtual"))
-        check_flag("shortcuts", self.shortcuts)
-        check_flag("verbose", self.verbose)
-        check_callback(self.callback)
-
     def _given_start(self) -> H3M | None:
         """Return the H3M to start from, if `init` is no name."""
         if isinstance(self.init, str):
@@ -301,11 +274,11 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
 
     def _base_models(self, h3m: H3M, used: IntArray, start: H3M | None) -> BaseModels:
         wanted = start.covariance_type if start is not None else self.covariance_type
-        parameters = match_covariances(h3m.parameters, wanted or h3m.covariance_type)
+        models = match_covariances(h3m.parameters, wanted or h3m.covariance_type)
         if len(used) < len(h3m):
-            parameters = parameters.take(used)
+            models = models.take(used)
         counts = self._counts(h3m)[used]
-        return BaseModels(parameters, expected_visits(parameters, self.tau), counts, self._scales(counts), self.tau)
+        return BaseModels.of(models, counts, self._scales(counts), self.tau)
 
     def _run_all(
         self, base: BaseModels, shards: Shards, weights: FloatArray, names: list[str], given: H3M | None
@@ -314,26 +287,27 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         threads = n_threads(self.n_jobs)
         side_by_side = min(threads, len(names)) if self.executor is None else 1
         seeds = generator(self.random_state).spawn(len(names))
-        shortcuts = Shortcuts.of(self.shortcuts)
-        settings = Settings(self.max_iter, self.tol, self.reg_covar, shortcuts, max(1, threads // side_by_side))
+        threads_each = max(1, threads // side_by_side)
+        limits = Limits(max_iter=self.max_iter, tol=self.tol)
+        problem = ReductionProblem(
+            base=shards, reg_covar=self.reg_covar, shortcuts=Shortcuts.of(self.shortcuts), n_threads=threads_each
+        )
         lock = threading.Lock()
 
         def restart(r: int) -> Run:
-            def report(iteration: int, bound: float, converged: bool) -> None:
+            def watch(n_iter: IntArray, bounds: FloatArray, converged: BoolArray) -> None:
                 with lock:
-                    self._tell(Progress(r, names[r], iteration, bound, converged, len(names)))
+                    told = (int(n_iter[0]), float(bounds[0]), bool(converged[0]))
+                    self._tell(Progress(r, names[r], *told, len(names)))
 
             with np.errstate(over="ignore", invalid="ignore"):  # the bound is checked
                 if given is not None:
-                    return run(shards, given.parameters, given.weights, settings, report)
-                start = STARTS[names[r]](base, weights, self._shape(base), seeds[r], settings.n_threads)
+                    return run(problem, Centers(given.parameters, given.weights), limits, watch)
+                start = STARTS[names[r]](base, weights, self._shape(base), seeds[r], threads_each)
                 uniform = np.full(self.n_clusters, 1 / self.n_clusters)
-                return run(shards, start, uniform, settings, report)
+                return run(problem, Centers(start, uniform), limits, watch)
 
-        if side_by_side == 1:
-            return [restart(r) for r in range(len(names))]
-        with ThreadPoolExecutor(side_by_side) as pool:
-            return list(pool.map(restart, range(len(names))))
+        return in_parallel(restart, len(names), side_by_side)
 
     def _start_names(self, base: BaseModels, given: H3M | None) -> list[str]:
         if given is not None:
@@ -343,10 +317,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         kinds = list(STARTS) if self.init == "auto" else [str(self.init)]
         return [kinds[r % len(kinds)] for r in range(n_init)]
 
-    def _shape(self, base: BaseModels) -> Shape:
-        n_states = self.n_states or int(np.ceil(np.median(base.parameters.n_states)))
-        n_mix = self.n_mix or base.parameters.mix_weights.shape[2]
-        return Shape(self.n_clusters, n_states, n_mix)
+    def _shape(self, base: BaseModels) -> CenterShape:
+        return CenterShape.like(base.models, self.n_clusters, self.n_states, self.n_mix)
 
     def _tell(self, progress: Progress) -> None:
         if self.verbose:
@@ -359,14 +331,15 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
             self.callback(progress)
 
     def _keep(self, best: Run, ordered: bool) -> None:
-        p, weights = canonical_order(best.parameters, best.weights) if ordered else (best.parameters, best.weights)
-        self.centers_ = H3M.from_arrays(
-            p.startprob, p.transmat, p.means, p.covars, p.mix_weights, weights=weights, n_states=p.n_states
-        )
+        centers = best.state
+        models, weights = centers.models, centers.weights
+        if ordered:
+            models, weights = canonical_order(models, weights)
+        self.centers_ = H3M.of_models(models, weights)
         self.lower_bounds_ = np.array(best.bounds)
         self.n_iter_ = len(best.bounds) - 1
-        self.converged_ = best.converged
-        self.n_unvisited_states_ = best.n_unvisited_states
+        self.converged_ = bool(best.converged[0])
+        self.n_unvisited_states_ = centers.n_unvisited_states
         self.n_features_in_ = self.centers_.n_dims
 
     def _assign(self, shards: Shards, h3m: H3M, used: IntArray) -> None:
@@ -388,7 +361,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         self.n_empty_clusters_ = int((z[used].sum(0) < _EMPTY).sum())
 
     def _warn(self, best: Run, n_used: int) -> None:
-        if not best.converged and self.tol > 0:
+        if not self.converged_ and self.tol > 0:
             warnings.warn(NotConvergedWarning("VHEM", "the bound", self.max_iter), stacklevel=3)
         if self.n_clusters > n_used:
             warnings.warn(
@@ -409,13 +382,13 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
                 stacklevel=3,
             )
         warn_if_any(
-            best.n_unvisited_states,
+            self.n_unvisited_states_,
             "{n:state} of the centres {n:is|are} visited by no input and {n:keeps its|keep their} last parameters",
             "{n_states} may be too large",
             stacklevel=3,
         )
         warn_if_any(
-            best.n_falls,
+            int(best.n_falls[0]),
             "the bound fell in {n:iteration} because the floor of the variances, {floor:g}, is not part of it",
             "lower {reg_covar} for a result closer to the optimum",
             floor=self.reg_covar,
@@ -428,34 +401,6 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.centers_.weights)
         return np.asarray(self._scales(counts)[:, None] * log_weights + counts[:, None] * J)
-
-
-def canonical_order(parameters: Parameters, weights: FloatArray) -> tuple[Parameters, FloatArray]:
-    """Return the models heaviest first, and in each the states by the time spent in them in the long run.
-
-    Ties, up to rounding, are broken by the states' means, so that equal results come out equal.
-    """
-    p = parameters
-    model = H3M.from_arrays(p.startprob, p.transmat, p.means, p.covars, p.mix_weights, n_states=p.n_states)
-    mass = np.where(np.arange(p.startprob.shape[1]) < p.n_states[:, None], model.stationary(), -1.0)
-    center = np.einsum("ksm,ksmd->ksd", p.mix_weights, p.means)
-    order = np.stack([_sorted_by(m, c) for m, c in zip(mass, center, strict=True)])
-    k = np.arange(len(weights))[:, None]
-    p = Parameters(
-        p.startprob[k, order],
-        p.transmat[k[:, :, None], order[:, :, None], order[:, None, :]],
-        p.mix_weights[k, order],
-        p.means[k, order],
-        p.covars[k, order],
-        p.n_states,
-    )
-    first = _sorted_by(weights, np.take_along_axis(center, order[:, :, None], 1)[:, 0])
-    return p.take(first), weights[first]
-
-
-def _sorted_by(key: FloatArray, ties: FloatArray) -> IntArray:
-    columns = [ties[:, k] for k in range(ties.shape[1] - 1, -1, -1)]
-    return np.lexsort([*columns, -np.round(key, 9)])
 
 
 register_estimator(VHEM)

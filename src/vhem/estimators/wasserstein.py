@@ -93,12 +93,12 @@ def _all_pairs(n: int, m: int) -> tuple[np.ndarray, np.ndarray]:
 def _states(h3m: H3M, length: int | None) -> list[_States]:
     p = h3m.parameters
     share = h3m.stationary() if length is None else expected_visits(p, length) / length
-    means = np.einsum("ksm,ksmd->ksd", p.mix_weights, p.means)
-    spread = p.means - means[:, :, None]
-    if p.is_diagonal:
-        covars = np.einsum("ksm,ksmd->ksd", p.mix_weights, p.covars + spread**2)
+    means = np.einsum("ksm,ksmd->ksd", p.mix_weights, h3m.means)
+    spread = h3m.means - means[:, :, None]
+    if h3m.covariance_type == "diag":
+        covars = np.einsum("ksm,ksmd->ksd", p.mix_weights, h3m.covars + spread**2)
     else:
-        covars = np.einsum("ksm,ksmde->ksde", p.mix_weights, p.covars + spread[..., None] * spread[..., None, :])
+        covars = np.einsum("ksm,ksmde->ksde", p.mix_weights, h3m.covars + spread[..., None] * spread[..., None, :])
     return [
         _States(share[k, :S] / share[k, :S].sum(), p.transmat[k, :S, :S], means[k, :S], covars[k, :S])
         for k, S in enumerate(p.n_states)

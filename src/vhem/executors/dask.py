@@ -110,7 +110,7 @@ class DaskExecutor:
                 elif time.monotonic() - last_seen > self.timeout:
                     raise ClusterLostError(
                         f"the Dask cluster at {self._address} has had no worker for {self.timeout:g} s. Start workers "
-                        "and run again; with a checkpoint, work goes on where it stopped."
+                        "and run again; with a checkpoint, work resumes where it stopped."
                     ) from None
 
     def _gathered(self, futures: list[Any]) -> Any:
@@ -141,7 +141,7 @@ class DaskExecutor:
                 raise
             raise ClusterLostError(
                 f"the Dask scheduler at {self._address} went away ({error}). Connect a client to a running cluster and "
-                "run again; with a checkpoint, work goes on where it stopped."
+                "run again; with a checkpoint, work resumes where it stopped."
             ) from error
 
     @property

@@ -108,7 +108,7 @@ def _hmm(struct: Any, where: str) -> HMM:
         covars = np.stack([_floats(_field(state, "cov")).reshape(d, d) for state in states])
         return HMM(prior / prior.sum(), trans / trans.sum(axis=1, keepdims=True), means, covars)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as fault:
-        raise ValueError(f"{where} is no HMM with Gaussian states: {fault}") from None
+        raise ValueError(f"{where} is not an HMM with Gaussian states: {fault}") from None
 
 
 def _field(state: Any, name: str) -> Any:

@@ -64,7 +64,7 @@ def write_labels(
 
 
 def write_columns(path: str | Path, columns: dict[str, list[Any]]) -> None:
-    """Write columns as csv, tsv or parquet, by the ending of `path`."""
+    """Write columns as csv, tsv or parquet, by the extension of `path`."""
     suffix = Path(path).suffix.lower()
     if suffix == ".parquet":
         _write_parquet(path, columns)

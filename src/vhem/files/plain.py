@@ -6,35 +6,46 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
+from vhem._support.docstrings import sharing
 from vhem._support.paths import existing_file
 from vhem._support.version import VERSION
+from vhem.emissions import Gaussian
 from vhem.files.atomic import atomic_write
 from vhem.files.description import FileDescription, checked_names
-from vhem.kernels.parameters import Parameters
 from vhem.models import H3M, HMM
 
+_LARGEST_UNFOLDED = 200  # times the size of the file
+_ARRAYS = ("startprob", "transmat", "mix_weights", *Gaussian.fields, "n_states")
 _MADE_BY = f"vhem {VERSION}"
 _HMM = ("startprob", "transmat", "mix_weights", "means", "covars")
 
 
+_written = sharing(
+    parameters="""\
+Parameters
+----------
+model : H3M or HMM
+    The model; an HMM is written as an H3M of one.
+path : str or Path
+    The file.
+feature_names : list of str, optional
+    Names of the dimensions.
+about : dict, optional
+    How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it."""
+)
+
+
+@_written
 def to_npz(
     model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
     """Write an H3M as NumPy's npz: arrays weights, startprob, transmat, mix_weights, means, covars, n_states, ids.
 
-    Parameters
-    ----------
-    model : H3M or HMM
-        The model; an HMM is written as an H3M of one.
-    path : str or Path
-        The file.
-    feature_names : list of str, optional
-        Names of the dimensions.
-    about : dict, optional
-        How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it.
+    <parameters>
 
     Notes
     -----
@@ -53,7 +64,7 @@ def to_npz(
     h3m = H3M([model]) if isinstance(model, HMM) else model
     integers = all(type(name) is int for name in h3m.ids)
     ids = np.array(h3m.ids if integers else [str(name) for name in h3m.ids])
-    arrays: dict[str, Any] = {"weights": h3m.weights, "ids": ids, **h3m.parameters._asdict()}
+    arrays: dict[str, Any] = {"weights": h3m.weights, "ids": ids, **h3m.parameters.arrays()}
     arrays |= {"made_by": np.array(_MADE_BY), "about": np.array(_as_json(about or {}))}
     names = checked_names(h3m, feature_names)
     if names is not None:
@@ -76,10 +87,10 @@ def from_npz(path: str | Path) -> H3M:
     >>> from_npz(path)[0].means.ravel()
     array([2.])
     """
-    arrays = _arrays(path, {*Parameters._fields, "weights", "ids"})
+    arrays = _arrays(path, {*_ARRAYS, "weights", "ids"})
     missing = {"startprob", "transmat", "means", "covars"} - set(arrays)
     if missing:
-        raise ValueError(f"{path} lacks the arrays {', '.join(sorted(missing))}, so it is no H3M.")
+        raise ValueError(f"{path} lacks the arrays {', '.join(sorted(missing))}, so it does not hold an H3M.")
     try:
         return H3M.from_arrays(**arrays)
     except (TypeError, ValueError) as fault:
@@ -94,7 +105,7 @@ def describe_npz(path: str | Path) -> FileDescription:
     try:
         about = json.loads(text)
     except ValueError:
-        raise ValueError(f"{path}: its array 'about' is no JSON: {text[:80]!r}.") from None
+        raise ValueError(f"{path}: its array 'about' is not JSON: {text[:80]!r}.") from None
     members = len(arrays["startprob"]) if arrays.get("startprob", np.array(0)).ndim else None
     return _description(path, {"made_by": str(arrays.get("made_by", "")), "about": about, "names": names}, members)
 
@@ -103,9 +114,17 @@ def _arrays(path: str | Path, wanted: set[str]) -> dict[str, Any]:
     place = existing_file(path)
     try:
         with np.load(place, allow_pickle=False) as file:
+            _check_size(place, file.zip)
             return {name: file[name] for name in file.files if name in wanted}
     except Exception as fault:  # zipfile and zlib have errors of their own
         raise ValueError(f"{path} cannot be read as npz: {fault}") from None
+
+
+def _check_size(path: Path, archive: ZipFile) -> None:
+    """Refuse an archive that says it unfolds to far more than compressed numbers do."""
+    size, most = sum(entry.file_size for entry in archive.infolist()), _LARGEST_UNFOLDED * path.stat().st_size
+    if size > most:
+        raise ValueError(f"it unfolds to {size:,} bytes, more than {_LARGEST_UNFOLDED} times its size")
 
 
 def _description(path: str | Path, found: dict[str, Any], members: int | None) -> FileDescription:
@@ -124,21 +143,13 @@ def _as_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
 
 
+@_written
 def to_json(
     model: H3M | HMM, path: str | Path, feature_names: Iterable[str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
     """Write an H3M as JSON: {"weights": […], "hmms": [{"id": …, "startprob": […], "transmat": [[…]], …}, …]}.
 
-    Parameters
-    ----------
-    model : H3M or HMM
-        The model; an HMM is written as an H3M of one.
-    path : str or Path
-        The file.
-    feature_names : list of str, optional
-        Names of the dimensions.
-    about : dict, optional
-        How it was made: settings, data, anything of numbers and text. `vhem.files.describe` and `vhem info` show it.
+    <parameters>
 
     Notes
     -----
@@ -194,14 +205,14 @@ def from_json(path: str | Path) -> H3M:
         return H3M(hmms, content.get("weights"), ids)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as fault:
         why = f"{fault} is missing" if isinstance(fault, KeyError) else fault
-        raise ValueError(f"{path} is no H3M in JSON: {why}") from None
+        raise ValueError(f"{path} is not an H3M in JSON: {why}") from None
 
 
 def describe_json(path: str | Path) -> FileDescription:
     """Return what a JSON file says about the H3M in it."""
     content = _content(path)
     if not isinstance(content, dict) or not isinstance(content.get("hmms"), list):
-        raise ValueError(f"{path} is no H3M in JSON: 'hmms' is missing.")
+        raise ValueError(f"{path} is not an H3M in JSON: 'hmms' is missing.")
     names = content.get("feature_names")
     found = {"made_by": content.get("made_by", ""), "about": content.get("about", {}), "names": names}
     return _description(path, found, len(content["hmms"]))
@@ -211,4 +222,4 @@ def _content(path: str | Path) -> Any:
     try:
         return json.loads(existing_file(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as fault:
-        raise ValueError(f"{path} is no H3M in JSON: {fault}") from None
+        raise ValueError(f"{path} is not an H3M in JSON: {fault}") from None

@@ -1,6 +1,6 @@
 """The only place that calls the compiled module: one function per kernel, arrays in, new arrays out.
 
-Every function needs a compiled engine (`engine().module` is not None). `reference/` has the same kernels in NumPy.
+Every function but `knows` needs a compiled engine. `reference/` has the same kernels in NumPy.
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ from typing import Any
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem.emissions.gaussian import Gaussian
 from vhem.kernels.engine import engine
+from vhem.kernels.models import Models
 from vhem.kernels.parameters import Expectations, Parameters, Statistics
-from vhem.kernels.reference.overlap import log_power, log_weights
+from vhem.kernels.reference.overlap import log_power
 
 _LOG_ZERO = -1e300  # the kernels' way to write log 0
 _THREAD_WORK = 2e6  # multiplications below which starting a thread costs more than it saves
+
+
+def knows(*models: Models) -> bool:
+    """Whether there is a compiled engine, and it knows the emissions of these models."""
+    return engine().module is not None and all(isinstance(m.components, Gaussian) for m in models)
 
 
 class Stop:
@@ -279,10 +286,11 @@ def log_ppk(*, a: Parameters, b: Parameters, length: int, power: float, n_thread
 
 
 def _powers(models: Parameters, power: float) -> Parameters:
+    own = Gaussian(models.means, models.covars).log_overlap_weight(power)
     return models._replace(
         startprob=log_power(models.startprob, power),
         transmat=log_power(models.transmat, power),
-        mix_weights=np.maximum(log_weights(models, power), _LOG_ZERO),
+        mix_weights=np.maximum(log_power(models.mix_weights, power) + own, _LOG_ZERO),
     )
 
 

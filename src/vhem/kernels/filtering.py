@@ -4,31 +4,27 @@ from __future__ import annotations
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.kernels import compiled
-from vhem.kernels.engine import engine
+from vhem.kernels.models import Models
 from vhem.kernels.parameters import Parameters
 from vhem.kernels.reference import filtering as reference
 
 
-def log_likelihoods(parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int = 1) -> FloatArray:
+def log_likelihoods(models: Models, X: FloatArray, offsets: IntArray, n_threads: int = 1) -> FloatArray:
     """Return log p(y_i | HMM k), shape (n, K)."""
-    if engine().module is None:
-        return reference.log_likelihoods(parameters, X, offsets)
-    return compiled.log_likelihoods(parameters=parameters, X=X, offsets=offsets, n_threads=n_threads)
+    if not compiled.knows(models):
+        return reference.log_likelihoods(models, X, offsets)
+    return compiled.log_likelihoods(parameters=Parameters.of(models), X=X, offsets=offsets, n_threads=n_threads)
 
 
-def posteriors(
-    parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int = 1
-) -> tuple[FloatArray, FloatArray]:
+def posteriors(models: Models, X: FloatArray, offsets: IntArray, n_threads: int = 1) -> tuple[FloatArray, FloatArray]:
     """Return log p(y_i), (n,), and the posterior probabilities of the states of one HMM, (T, S)."""
-    if engine().module is None:
-        return reference.posteriors(parameters, X, offsets)
-    return compiled.posteriors(parameters=parameters, X=X, offsets=offsets, n_threads=n_threads)
+    if not compiled.knows(models):
+        return reference.posteriors(models, X, offsets)
+    return compiled.posteriors(parameters=Parameters.of(models), X=X, offsets=offsets, n_threads=n_threads)
 
 
-def viterbi(
-    parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int = 1
-) -> tuple[FloatArray, IntArray]:
+def viterbi(models: Models, X: FloatArray, offsets: IntArray, n_threads: int = 1) -> tuple[FloatArray, IntArray]:
     """Return max_x log p(x, y_i) under one HMM, (n,), and the paths x that reach it, (T,)."""
-    if engine().module is None:
-        return reference.viterbi(parameters, X, offsets)
-    return compiled.viterbi(parameters=parameters, X=X, offsets=offsets, n_threads=n_threads)
+    if not compiled.knows(models):
+        return reference.viterbi(models, X, offsets)
+    return compiled.viterbi(parameters=Parameters.of(models), X=X, offsets=offsets, n_threads=n_threads)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem.emissions.components import Components
+from vhem.emissions.gaussian import Gaussian
 from vhem.kernels import compiled
-from vhem.kernels.engine import engine
-from vhem.kernels.parameters import Parameters, Statistics
+from vhem.kernels.models import Models, ModelSums
+from vhem.kernels.parameters import Parameters
 from vhem.kernels.reference import reduction as reference
 
-_SMALLEST_MASS = 1e-250  # of a cluster: below this its sums have no digits left, and it counts as empty
-_SMALLEST_SHARE = 1e-15  # of a cluster's mass: a state or Gaussian with less is left as it is (see m_step)
+NEGLIGIBLE = 1e-15  # of a cluster's frames: a state or component with less may rest on pairs that pruning skipped
 _SELF_BLOCK = 32  # models at a time against themselves: emissions are computed for all pairs of a block
 
 
@@ -29,20 +33,66 @@ class Shortcuts(NamedTuple):
         return Shortcuts(allowed, allowed)
 
 
-class BaseModels(NamedTuple):
+@dataclass(frozen=True)
+class BaseModels:
     """The base models of a fit, with what does not change from one iteration to the next."""
 
-    parameters: Parameters
-    occupancy: FloatArray  #: (K_b, S) Σ_t p_t(β): how often each state is visited in τ steps
+    models: Models
+    visits: FloatArray  #: (K_b, S) Σ_t p_t(β): how often each state is visited in τ steps
     counts: FloatArray  #: (K_b,) N_i
     scales: FloatArray  #: (K_b,) a_i
     tau: int
 
+    @staticmethod
+    def of(models: Models, counts: FloatArray, scales: FloatArray, tau: int) -> BaseModels:
+        """Return models with their numbers of virtual sequences."""
+        return BaseModels(models, expected_visits(models, tau), counts, scales, tau)
 
-def expected_visits(parameters: Parameters, tau: int) -> FloatArray:
+    def take(self, index: Any) -> BaseModels:
+        """Return the base models at `index`."""
+        arrays = (self.visits[index], self.counts[index], self.scales[index])
+        return BaseModels(self.models.take(index), *arrays, self.tau)
+
+    @cached_property
+    def to_self(self) -> FloatArray:
+        """J_ii of every base model, (K_b,); computed once for all starts."""
+        return self_log_likelihood(self.models, self.tau)
+
+
+class Reduction(NamedTuple):
+    """What one E-step of VHEM leaves: sums over base models i, for every reduced model j."""
+
+    bound: float  #: 𝒥
+    mass: FloatArray  #: (K_r,) Σ z_ij, or Σ N_i z_ij in the second form of the weights
+    sums: ModelSums  #: Σ w ν̂₁, Σ w ξ̂ and the family's sums with u = w ν̂(ρ,β) c_βm η(ℓ|m;β,ρ), where w = z_ij N_i
+    responsibilities: FloatArray | None  #: (K_b, K_r) z_ij, where asked for
+    n_evaluated: int  #: pairs whose J was computed
+    n_forward: int  #: pairs whose statistics were computed
+
+    @property
+    def bounds(self) -> FloatArray:
+        """The bound as the loop of EM wants it."""
+        return np.array([self.bound])
+
+    @staticmethod
+    def total(parts: Iterable[Reduction]) -> Reduction:
+        """Return the sums over several sets of base models, added up in the order given."""
+        every = list(parts)
+        rows = [part.responsibilities for part in every if part.responsibilities is not None]
+        return Reduction(
+            sum(part.bound for part in every),
+            np.add.reduce([part.mass for part in every]),
+            ModelSums.total(part.sums for part in every),
+            np.concatenate(rows) if rows else None,
+            sum(part.n_evaluated for part in every),
+            sum(part.n_forward for part in every),
+        )
+
+
+def expected_visits(models: Models, tau: int) -> FloatArray:
     """Return Σ_{t=1..τ} π Aᵗ⁻¹ of every model, in about log₂ τ matrix products."""
-    power, sums = parameters.transmat, np.broadcast_to(np.eye(parameters.transmat.shape[1]), parameters.transmat.shape)
-    now, total = parameters.startprob[:, None, :], np.zeros_like(parameters.startprob)[:, None, :]
+    power, sums = models.transmat, np.broadcast_to(np.eye(models.transmat.shape[1]), models.transmat.shape)
+    now, total = models.startprob[:, None, :], np.zeros_like(models.startprob)[:, None, :]
     while tau:
         if tau & 1:
             total = total + now @ sums
@@ -52,123 +102,62 @@ def expected_visits(parameters: Parameters, tau: int) -> FloatArray:
 
 
 def expected_log_likelihood(
-    base: Parameters, reduced: Parameters, tau: int, early_stop: bool = True, n_threads: int = 1
+    base: Models, reduced: Models, tau: int, early_stop: bool = True, n_threads: int = 1
 ) -> FloatArray:
     """Return J (K_b, K_r)."""
-    if engine().name == "reference":
+    if not compiled.knows(base, reduced):
         return reference.expected_log_likelihood(base, reduced, tau)
+    arrays = Parameters.of(base), Parameters.of(reduced)
     return compiled.expected_log_likelihood(
-        base=base, reduced=reduced, tau=tau, early_stop=early_stop, n_threads=n_threads
+        base=arrays[0], reduced=arrays[1], tau=tau, early_stop=early_stop, n_threads=n_threads
     )
 
 
-def self_log_likelihood(models: Parameters, tau: int, early_stop: bool = True, n_threads: int = 1) -> FloatArray:
+def self_log_likelihood(models: Models, tau: int, early_stop: bool = True, n_threads: int = 1) -> FloatArray:
     """Return J_ii (K,), every model against itself."""
-    J = np.empty(len(models.means))
+    J = np.empty(len(models))
     for i in range(0, len(J), _SELF_BLOCK):
         rows = slice(i, i + _SELF_BLOCK)
         part = models.take(rows)
-        if engine().name == "reference":
-            J[rows] = np.diagonal(reference.expected_log_likelihood(part, part, tau))
+        if compiled.knows(part):
+            J[rows] = compiled.self_log_likelihood(
+                models=Parameters.of(part), tau=tau, early_stop=early_stop, n_threads=n_threads
+            )
         else:
-            J[rows] = compiled.self_log_likelihood(models=part, tau=tau, early_stop=early_stop, n_threads=n_threads)
+            J[rows] = np.diagonal(reference.expected_log_likelihood(part, part, tau))
     return J
 
 
 def e_step(
     base: BaseModels,
-    reduced: Parameters,
+    reduced: Models,
     weights: FloatArray,
     shortcuts: Shortcuts,
     n_threads: int = 1,
-    anchors: FloatArray | None = None,
+    anchors: Components | None = None,
     want_responsibilities: bool = False,
-) -> Statistics:
-    """Return the bound and the sums that `m_step` needs."""
-    parameters = base.parameters
-    anchors = reduced.means if anchors is None else anchors
+) -> Reduction:
+    """Return the bound and the sums of the M-step, about `anchors` or the reduced models' own components."""
+    anchors = reduced.components if anchors is None else anchors
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
-    if engine().name == "reference":
-        return reference.e_step(parameters, reduced, log_weights, base.counts, base.scales, anchors, base.tau)
-    return compiled.e_step(
-        base=parameters,
-        occupancy=base.occupancy,
+    if not compiled.knows(base.models, reduced):
+        both = (base.counts, base.scales)
+        total, z, sums = reference.e_step(base.models, reduced, log_weights, *both, anchors, base.tau)
+        return Reduction(float(total.sum()), base.scales @ z, sums, z, z.size, z.size)
+    assert isinstance(anchors, Gaussian)
+    made = compiled.e_step(
+        base=Parameters.of(base.models),
+        occupancy=base.visits,
         counts=base.counts,
         scales=base.scales,
-        reduced=reduced,
+        reduced=Parameters.of(reduced),
         log_weights=log_weights,
-        anchors=anchors,
+        anchors=np.ascontiguousarray(anchors.means),
         tau=base.tau,
         prune=shortcuts.prune,
         early_stop=shortcuts.early_stop,
         want_responsibilities=want_responsibilities,
         n_threads=n_threads,
     )
-
-
-class Update(NamedTuple):
-    """The M-step's result, and what it could not estimate and therefore left as it was."""
-
-    parameters: Parameters
-    weights: FloatArray
-    n_unvisited_states: int
-    shift: float  #: largest squared move of a mean in units of the new variance: how far the anchors were off
-
-
-def m_step(
-    statistics: Statistics, reduced: Parameters, anchors: FloatArray | None = None, reg_covar: float = 0.0
-) -> Update:
-    """Return the model that maximises the bound for these statistics.
-
-    Where a sum is zero (an empty cluster, a state never visited, no transitions because τ = 1), there is nothing to
-    estimate from and the present value stays. So do states and Gaussians with less than 1e-15 of their cluster's mass:
-    no result shows them, and they would rest on pairs of models so far apart that the compiled engine skips them.
-    """
-    anchors = reduced.means if anchors is None else anchors
-    empty = statistics.mass < _SMALLEST_MASS
-    alive = ~empty[:, None, None]
-    count = np.where(alive, statistics.occupancy, 0.0)
-    least = _SMALLEST_SHARE * count.sum((1, 2), keepdims=True)
-    estimated = count > least
-    visited = count.sum(-1, keepdims=True) > least
-    n = np.where(estimated, count, 1.0)
-    offset = statistics.first / n[..., None]
-    second = statistics.second / n[(...,) + (None,) * (statistics.second.ndim - n.ndim)]
-    if reduced.is_diagonal:
-        covars = second - offset**2
-        shift = offset**2 / np.where(covars > 0, covars, np.inf)
-    else:
-        covars = second - offset[..., :, None] * offset[..., None, :]
-        variances = np.diagonal(covars, axis1=-2, axis2=-1)
-        shift = offset**2 / np.where(variances > 0, variances, np.inf)
-    parameters = Parameters(
-        _normalised(statistics.start * alive[:, 0], reduced.startprob),
-        _normalised(np.where(visited, statistics.trans, 0.0), reduced.transmat),
-        _normalised(np.where(visited, count, 0.0), reduced.mix_weights),
-        np.where(estimated[..., None], anchors + offset, reduced.means),
-        _where_estimated(estimated, _regularised(covars, reg_covar, reduced.is_diagonal), reduced.covars),
-        reduced.n_states,
-    )
-    mass = np.where(empty, 0.0, statistics.mass)
-    real = np.arange(reduced.startprob.shape[1]) < reduced.n_states[:, None]
-    unvisited = real & ~empty[:, None] & ~visited[..., 0]
-    return Update(
-        parameters,
-        mass / mass.sum(),
-        int(unvisited.sum()),
-        float(np.max(np.where(estimated[..., None], shift, 0.0))),
-    )
-
-
-def _normalised(sums: FloatArray, otherwise: FloatArray) -> FloatArray:
-    total = sums.sum(-1, keepdims=True)
-    return np.where(total > 0, sums / np.where(total > 0, total, 1.0), otherwise)
-
-
-def _regularised(covars: FloatArray, reg_covar: float, diagonal: bool) -> FloatArray:
-    return covars + reg_covar * (1.0 if diagonal else np.eye(covars.shape[-1]))
-
-
-def _where_estimated(estimated: np.ndarray, new: FloatArray, old: FloatArray) -> FloatArray:
-    return np.where(estimated[(...,) + (None,) * (new.ndim - estimated.ndim)], new, old)
+    return Reduction(made.bound, made.mass, made.sums, made.responsibilities, made.n_evaluated, made.n_forward)

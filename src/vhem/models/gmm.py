@@ -7,13 +7,15 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray, floats
 from vhem._support.immutable import Immutable, register_model
+from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
+from vhem.emissions import Gaussian
 from vhem.kernels import filtering as kernels
-from vhem.kernels.parameters import Parameters
+from vhem.kernels.models import Models
 from vhem.models.sampling import checked_lengths, sample
-from vhem.models.validation import Names, checked_parameters, checked_weights, floats
+from vhem.models.validation import checked_models, checked_weights
 
 
 class _Places(Names):
@@ -63,10 +65,10 @@ class GMM(Immutable):
         if mu.ndim != 2 or 0 in mu.shape:
             raise ValueError(f"means has shape {mu.shape}; it must be (M, d), none of them 0.")
         c, one = checked_weights(floats(weights, "weights"), len(mu), "component"), np.ones((1, 1))
-        checked = checked_parameters(
-            one, one[None], mu[None, None], sigma[None, None], c[None, None], None, _Places(single=True)
-        )
-        self._set(weights=checked.mix_weights[0, 0], means=checked.means[0, 0], covars=checked.covars[0, 0])
+        names = _Places(single=True)
+        gaussian = Gaussian.shaped(mu[None, None], sigma[None, None], names)
+        checked = checked_models(one, one[None], gaussian, c[None, None], None, names)
+        self._set(weights=checked.mix_weights[0, 0], **checked.components.take((0, 0)).arrays())
 
     @classmethod
     def from_sklearn(cls, model: Any) -> GMM:
@@ -98,12 +100,12 @@ class GMM(Immutable):
         return "diag" if self.covars.ndim == 2 else "full"
 
     @property
-    def components(self) -> Parameters:
+    def components(self) -> Models:
         """The Gaussians as HMMs of one state each, which is how HEM takes them."""
         K = len(self)
         ones = np.ones((K, 1, 1))
-        means, covars = self.means[:, None, None], self.covars[:, None, None]
-        return Parameters(ones[:, 0], ones, ones, means, covars, np.ones(K, dtype=np.int64))
+        gaussian = Gaussian(self.means[:, None, None], self.covars[:, None, None])
+        return Models(ones[:, 0], ones, ones, gaussian, np.ones(K, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.weights)

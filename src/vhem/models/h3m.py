@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray, floats
 from vhem._support.immutable import Immutable, check_alike
 from vhem._support.indexing import checked_ids, positions, shares
+from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import Ids, Kind, State, register
+from vhem.emissions import Components, Gaussian
 from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
-from vhem.kernels.parameters import Parameters
+from vhem.kernels.models import Models
+from vhem.models.gaussian_view import GaussianView
 from vhem.models.hmm import HMM, checked_sequences
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.stacking import stack
-from vhem.models.stationary import long_run_occupancy
-from vhem.models.validation import Names, checked_parameters, checked_weights, floats
+from vhem.models.stationary import long_run_occupancies
+from vhem.models.validation import checked_models, checked_weights
 from vhem.sequences import Sequences, SequencesLike
 
 
-class H3M(Immutable):
+class H3M(GaussianView, Immutable):
     """A mixture of K hidden Markov models: p(y) = Σ_k ω_k p(y | HMM k).
 
-    The HMMs share the number of dimensions. They may differ in numbers of states and of Gaussians a state;
+    The HMMs share the number of dimensions. They may differ in numbers of states and of components per state;
     the arrays are then padded to the largest, with probabilities of zero (and unit covariances, or repeats of
     the state's first Gaussian, so that nothing computed from padding is infinite). Diagonal and full
     covariances in one H3M all become full.
@@ -74,8 +77,7 @@ class H3M(Immutable):
     startprob: FloatArray
     transmat: FloatArray
     mix_weights: FloatArray
-    means: FloatArray
-    covars: FloatArray
+    emissions: Components  #: (K, S, M) of them
     n_states: IntArray
     ids: list[Any]
 
@@ -88,15 +90,26 @@ class H3M(Immutable):
         stacked = stack([hmm.parameters for hmm in members])
         self._assign(stacked, checked_weights(weights, len(members)), names)
 
-    def _assign(self, parameters: Parameters, weights: FloatArray, ids: list[Any]) -> None:
-        self._set(**parameters._asdict(), weights=weights, ids=ids)
+    def _assign(self, models: Models, weights: FloatArray, ids: list[Any]) -> None:
+        rows = {"startprob": models.startprob, "transmat": models.transmat, "mix_weights": models.mix_weights}
+        self._set(**rows, emissions=models.components, n_states=models.n_states, weights=weights, ids=ids)
 
     @classmethod
-    def _of(cls, parameters: Parameters, weights: FloatArray, ids: list[Any]) -> H3M:
+    def _of(cls, models: Models, weights: FloatArray, ids: list[Any]) -> H3M:
         """Return an H3M of arrays that are known to be right."""
         made = cls.__new__(cls)
-        made._assign(parameters, weights, ids)
+        made._assign(models, weights, ids)
         return made
+
+    @classmethod
+    def of_models(cls, models: Models, weights: npt.ArrayLike | None = None, ids: Iterable[Any] | None = None) -> H3M:
+        """Return an H3M of what an algorithm has made, checked."""
+        names = checked_ids(ids, len(models), "HMMs")
+        own = models.copy()
+        checked = checked_models(
+            own.startprob, own.transmat, own.components, own.mix_weights, own.n_states, Names(names)
+        )
+        return cls._of(_without_padding(checked), checked_weights(weights, len(models)), names)
 
     @classmethod
     def from_arrays(
@@ -116,7 +129,7 @@ class H3M(Immutable):
         ----------
         startprob, transmat : arrays of shape (K, S) and (K, S, S)
             Probabilities, zero beyond an HMM's own states.
-        means : array of shape (K, S, M, d), or (K, S, d) for one Gaussian a state
+        means : array of shape (K, S, M, d), or (K, S, d) for one Gaussian per state
             Means.
         covars : array of shape (K, S, M, d) or (K, S, M, d, d), without M where means has none
             Variances or covariance matrices.
@@ -148,9 +161,9 @@ class H3M(Immutable):
         """
         K = len(np.atleast_1d(floats(means, "means")))
         names = checked_ids(ids, K, "HMMs")
-        arrays = (startprob, transmat, means, covars, mix_weights, n_states)
-        parameters = checked_parameters(*arrays, Names(names))
-        return cls._of(_without_padding(parameters), checked_weights(weights, K), names)
+        gaussian = Gaussian.shaped(means, covars, Names(names))
+        models = checked_models(startprob, transmat, gaussian, mix_weights, n_states, Names(names))
+        return cls._of(_without_padding(models), checked_weights(weights, K), names)
 
     @classmethod
     def pool(cls, parts: Iterable[H3M | HMM], weights: npt.ArrayLike | None = None) -> H3M:
@@ -196,24 +209,18 @@ class H3M(Immutable):
         return self._of(self.parameters, self.weights, checked_ids(ids, len(self), "HMMs"))
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> Models:
         """The arrays as the kernels take them; the same memory."""
-        return Parameters(*(getattr(self, name) for name in Parameters._fields))
+        return Models(self.startprob, self.transmat, self.mix_weights, self.emissions, self.n_states)
 
     @property
     def n_mix(self) -> int:
-        """The largest number of Gaussians a state, M."""
+        """The largest number of components per state, M."""
         return int(self.mix_weights.shape[2])
 
-    @property
-    def n_dims(self) -> int:
-        """The number of dimensions d."""
-        return int(self.means.shape[3])
-
-    @property
-    def covariance_type(self) -> Literal["diag", "full"]:
-        """The form of the covariances."""
-        return "diag" if self.covars.ndim == self.means.ndim else "full"
+    def n_parameters(self) -> int:
+        """Return the number of free parameters, weights included; what is exactly zero is not free."""
+        return int(self.parameters.n_parameters().sum()) + max(int((self.weights > 0).sum()) - 1, 0)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -283,10 +290,7 @@ class H3M(Immutable):
 
     def stationary(self) -> FloatArray:
         """Return each HMM's long-run share of time in its states, (K, S); see `HMM.stationary`."""
-        occupancy = np.zeros_like(self.startprob)
-        for k, S in enumerate(self.n_states):
-            occupancy[k, :S] = long_run_occupancy(self.startprob[k, :S], self.transmat[k, :S, :S])
-        return occupancy
+        return long_run_occupancies(self.parameters)
 
     def sample(
         self, n_sequences: int, length: npt.ArrayLike, random_state: RandomState = None
@@ -331,12 +335,12 @@ class H3M(Immutable):
         )
 
 
-def _without_padding(parameters: Parameters) -> Parameters:
+def _without_padding(models: Models) -> Models:
     """Return the arrays cut to the most states, and to the last component that has weight in any HMM."""
-    S = int(parameters.n_states.max())
-    M = int(np.flatnonzero(parameters.mix_weights.any(axis=(0, 1)))[-1]) + 1
-    start, trans, mix, means, covars, sizes = parameters
-    return Parameters(start[:, :S], trans[:, :S, :S], mix[:, :S, :M], means[:, :S, :M], covars[:, :S, :M], sizes)
+    S = int(models.n_states.max())
+    M = int(np.flatnonzero(models.mix_weights.any(axis=(0, 1)))[-1]) + 1
+    rows = (models.startprob[:, :S], models.transmat[:, :S, :S], models.mix_weights[:, :S, :M])
+    return Models(*rows, models.components.take((slice(None), slice(S), slice(M))), models.n_states)
 
 
 def _checked_hmms(hmms: Iterable[HMM]) -> list[HMM]:
@@ -381,15 +385,18 @@ def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArr
 
 
 def _pack(h3m: H3M) -> State:
-    return {**h3m.parameters._asdict(), "weights": h3m.weights, "ids": Ids(h3m.ids)}
+    return {**h3m.parameters.arrays(), "weights": h3m.weights, "ids": Ids(h3m.ids)}
 
 
 def _unpack(state: State) -> H3M:
     """Return the H3M of a file: its values are checked, and then kept to the last bit."""
-    parameters = Parameters(*(state[name] for name in Parameters._fields))
-    checked = H3M.from_arrays(**parameters._asdict(), weights=state["weights"], ids=state["ids"])
-    check_alike(state, checked, ("weights", *Parameters._fields))
-    return H3M._of(parameters, state["weights"], checked.ids)
+    arrays = {name: state[name] for name in _ARRAYS}
+    checked = H3M.from_arrays(**arrays, weights=state["weights"], ids=state["ids"])
+    check_alike(state, checked, ("weights", *_ARRAYS))
+    rows = (arrays["startprob"], arrays["transmat"], arrays["mix_weights"])
+    models = Models(*rows, Gaussian(arrays["means"], arrays["covars"]), arrays["n_states"])
+    return H3M._of(models, state["weights"], checked.ids)
 
 
-register(Kind("H3M", H3M, _pack, _unpack, rows=("weights", *Parameters._fields, "ids")))
+_ARRAYS = ("startprob", "transmat", "mix_weights", *Gaussian.fields, "n_states")
+register(Kind("H3M", H3M, _pack, _unpack, rows=("weights", *_ARRAYS, "ids")))

@@ -1,4 +1,4 @@
-"""One hidden Markov model with Gaussian-mixture emissions."""
+"""One hidden Markov model."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray, floats
 from vhem._support.immutable import Immutable, register_model
+from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
+from vhem.emissions import Components, Gaussian
 from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
-from vhem.kernels.parameters import Parameters
+from vhem.kernels.models import Models
+from vhem.models.gaussian_view import GaussianView
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.stationary import long_run_occupancy
-from vhem.models.validation import Names, checked_parameters, floats
+from vhem.models.validation import checked_models
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 
-class HMM(Immutable):
+class HMM(GaussianView, Immutable):
     """A hidden Markov model whose states emit Gaussians or mixtures of Gaussians.
 
     Parameters
@@ -28,7 +31,7 @@ class HMM(Immutable):
         Probabilities of the first state.
     transmat : array of shape (S, S)
         Transition probabilities, from row to column. Zeros are kept exactly.
-    means : array of shape (S, M, d), or (S, d) for one Gaussian a state
+    means : array of shape (S, M, d), or (S, d) for one Gaussian per state
         Means of the Gaussians.
     covars : array of shape (S, M, d) or (S, M, d, d); (S, d) or (S, d, d) where means is (S, d)
         Variances, or full covariance matrices.
@@ -59,8 +62,7 @@ class HMM(Immutable):
     startprob: FloatArray
     transmat: FloatArray
     mix_weights: FloatArray
-    means: FloatArray
-    covars: FloatArray
+    emissions: Components  #: (S, M) of them
 
     def __init__(
         self,
@@ -70,26 +72,31 @@ class HMM(Immutable):
         covars: npt.ArrayLike,
         mix_weights: npt.ArrayLike | None = None,
     ) -> None:
-        parameters = checked_parameters(
-            floats(startprob, "startprob")[None],
-            floats(transmat, "transmat")[None],
-            floats(means, "means")[None],
-            floats(covars, "covars")[None],
-            None if mix_weights is None else floats(mix_weights, "mix_weights")[None],
-            None,
-            Names(single=True),
-        )
-        self._assign(parameters)
+        names = Names(single=True)
+        gaussian = Gaussian.shaped(floats(means, "means")[None], floats(covars, "covars")[None], names)
+        weights = None if mix_weights is None else floats(mix_weights, "mix_weights")[None]
+        start, trans = floats(startprob, "startprob")[None], floats(transmat, "transmat")[None]
+        self._assign(checked_models(start, trans, gaussian, weights, None, names))
 
     @classmethod
-    def _of(cls, parameters: Parameters) -> HMM:
-        """Return the only HMM of `parameters`, which are known to be right."""
+    def _of(cls, models: Models) -> HMM:
+        """Return the only HMM of `models`, which are known to be right."""
         made = cls.__new__(cls)
-        made._assign(parameters)
+        made._assign(models)
         return made
 
-    def _assign(self, parameters: Parameters) -> None:
-        self._set(**{name: array[0] for name, array in parameters._asdict().items() if name != "n_states"})
+    def _assign(self, models: Models) -> None:
+        self._set(
+            startprob=models.startprob[0],
+            transmat=models.transmat[0],
+            mix_weights=models.mix_weights[0],
+            emissions=models.components.take(0),
+        )
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        gaussian = Gaussian(state["means"], state["covars"])
+        rows = {name: state[name] for name in ("startprob", "transmat", "mix_weights")}
+        self._set(**rows, emissions=gaussian)
 
     @property
     def n_states(self) -> int:
@@ -98,28 +105,17 @@ class HMM(Immutable):
 
     @property
     def n_mix(self) -> int:
-        """The number of Gaussians a state M."""
+        """The number of components per state M."""
         return int(self.mix_weights.shape[1])
 
     @property
-    def n_dims(self) -> int:
-        """The number of dimensions d."""
-        return int(self.means.shape[2])
-
-    @property
-    def covariance_type(self) -> Literal["diag", "full"]:
-        """The form of the covariances."""
-        return "diag" if self.covars.ndim == self.means.ndim else "full"
-
-    @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> Models:
         """The arrays as the kernels take them, as a set of one HMM; views."""
-        return Parameters(
+        return Models(
             self.startprob[None],
             self.transmat[None],
             self.mix_weights[None],
-            self.means[None],
-            self.covars[None],
+            self.emissions.take(None),
             np.array([self.n_states], dtype=np.int64),
         )
 

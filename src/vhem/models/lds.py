@@ -8,16 +8,17 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray, floats
 from vhem._support.immutable import Immutable, check_alike, register_model
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import Ids, Kind, State, register
+from vhem.emissions.gaussian_checks import SYMMETRY_TOLERANCE
 from vhem.kernels import lds as kernels
 from vhem.kernels.lds import Smoothed, Systems, spectral_radius
 from vhem.models.hmm import checked_sequences
 from vhem.models.sampling import checked_lengths
-from vhem.models.validation import SYMMETRY_TOLERANCE, checked_weights, floats
+from vhem.models.validation import checked_weights
 from vhem.sequences import Sequences, SequencesLike
 
 _NEGATIVE = -1e-10  # smallest eigenvalue of a covariance, relative to the largest, that counts as rounding

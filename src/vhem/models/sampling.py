@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem.kernels.parameters import Parameters
+from vhem.kernels.models import Models
 
 
 def checked_lengths(n_sequences: int, length: npt.ArrayLike) -> IntArray:
@@ -22,7 +22,7 @@ def checked_lengths(n_sequences: int, length: npt.ArrayLike) -> IntArray:
 
 
 def sample(
-    parameters: Parameters, labels: IntArray, lengths: IntArray, rng: np.random.Generator
+    models: Models, labels: IntArray, lengths: IntArray, rng: np.random.Generator
 ) -> tuple[FloatArray, IntArray]:
     """Return one sequence from HMM ``labels[i]`` of length ``lengths[i]`` for each i, and the states passed.
 
@@ -33,16 +33,15 @@ def sample(
     states : array of shape (Σ T_i,)
         The state of each frame.
     """
-    states = _sample_states(parameters, labels, lengths, rng)
+    states = _sample_states(models, labels, lengths, rng)
     owner = np.repeat(labels, lengths)
-    component = _choose(_cumulative(parameters.mix_weights)[owner, states], rng)
-    K, S, M = parameters.mix_weights.shape
-    gaussian = np.ravel_multi_index((owner, states, component), (K, S, M))
-    return _sample_gaussians(parameters, gaussian, rng), states
+    component = _choose(_cumulative(models.mix_weights)[owner, states], rng)
+    drawn_from = np.ravel_multi_index((owner, states, component), models.shape)
+    return models.components.draw(drawn_from, rng), states
 
 
-def _sample_states(parameters: Parameters, labels: IntArray, lengths: IntArray, rng: np.random.Generator) -> IntArray:
-    start, trans = _cumulative(parameters.startprob), _cumulative(parameters.transmat)
+def _sample_states(models: Models, labels: IntArray, lengths: IntArray, rng: np.random.Generator) -> IntArray:
+    start, trans = _cumulative(models.startprob), _cumulative(models.transmat)
     begins = np.cumsum(lengths) - lengths
     states = np.empty(lengths.sum(), dtype=np.int64)
     states[begins] = _choose(start[labels], rng)
@@ -63,17 +62,3 @@ def _choose(cumulative: FloatArray, rng: np.random.Generator) -> IntArray:
     """Return one draw per row; an entry of probability zero adds nothing to the sum and is never drawn."""
     chosen = (rng.random(len(cumulative))[:, None] >= cumulative).sum(axis=1)
     return np.asarray(chosen, dtype=np.int64)
-
-
-def _sample_gaussians(parameters: Parameters, gaussian: IntArray, rng: np.random.Generator) -> FloatArray:
-    """Return one draw per entry of `gaussian`, an index into all components of all states of all HMMs."""
-    d = parameters.means.shape[-1]
-    noise = rng.standard_normal((len(gaussian), d))
-    means = parameters.means.reshape(-1, d)
-    if parameters.is_diagonal:
-        return means[gaussian] + noise * np.sqrt(parameters.covars.reshape(-1, d)[gaussian])
-    present, starts = np.unique(np.sort(gaussian), return_index=True)
-    factors = np.linalg.cholesky(parameters.covars.reshape(-1, d, d)[present])
-    for rows, factor in zip(np.split(np.argsort(gaussian), starts[1:]), factors, strict=True):
-        noise[rows] = noise[rows] @ factor.T
-    return means[gaussian] + noise

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
+from vhem.kernels.models import Models
 
 
 def long_run_occupancy(startprob: FloatArray, transmat: FloatArray) -> FloatArray:
@@ -98,3 +99,11 @@ def time_shares(startprob: FloatArray, transmat: FloatArray, length: int) -> Flo
     for _ in range(length):
         total, here = total + here, np.einsum("ks,kst->kt", here, transmat)
     return np.asarray(total / length)
+
+
+def long_run_occupancies(models: Models) -> FloatArray:
+    """Return the long-run share of time in each state of every HMM, (K, S); zero in padding."""
+    occupancy = np.zeros_like(models.startprob)
+    for k, S in enumerate(models.n_states):
+        occupancy[k, :S] = long_run_occupancy(models.startprob[k, :S], models.transmat[k, :S, :S])
+    return occupancy

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vhem.estimators.selection import ClusterNumbers
-from vhem.plotting.style import axes_or_new, color, dashes
+from vhem.plotting.style import axes_or_new, color, dashes, picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@picture
 def plot_bounds(fit: Any, ax: Axes | None = None) -> Axes:
     """Draw the bound of every restart over its iterations; the one that was kept is thick.
 
@@ -20,8 +21,7 @@ def plot_bounds(fit: Any, ax: Axes | None = None) -> Axes:
     ----------
     fit : VHEM or MixtureOfHMMs
         A fitted estimator with `restarts_`; of a hierarchy, one of its `fits_`.
-    ax : matplotlib Axes, optional
-        Where to draw; made if not given.
+    <ax>
 
     Returns
     -------
@@ -61,6 +61,7 @@ def plot_bounds(fit: Any, ax: Axes | None = None) -> Axes:
     return ax
 
 
+@picture
 def plot_n_clusters(numbers: ClusterNumbers, ax: Axes | None = None) -> Axes:
     """Draw what speaks for each number of clusters: three curves, and the number each prefers.
 
@@ -71,10 +72,7 @@ def plot_n_clusters(numbers: ClusterNumbers, ax: Axes | None = None) -> Axes:
     ax : matplotlib Axes, optional
         Where to draw; made if not given. The three panels are its `child_axes`.
 
-    Returns
-    -------
-    matplotlib Axes
-        The axes that hold the panels.
+    <panels>
 
     Examples
     --------

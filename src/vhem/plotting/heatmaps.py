@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem.plotting.style import SEQUENTIAL, axes_or_new, text_size
+from vhem.plotting.style import SEQUENTIAL, axes_or_new, picture, text_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@picture
 def plot_j_matrix(J: npt.ArrayLike, labels: npt.ArrayLike, ax: Axes | None = None) -> Axes:
     """Draw expected log-likelihoods (or any other matrix of likenesses) with the inputs ordered by cluster.
 
@@ -24,13 +25,9 @@ def plot_j_matrix(J: npt.ArrayLike, labels: npt.ArrayLike, ax: Axes | None = Non
         `expected_log_likelihood(hmms, hmms, tau)`. The lowest twentieth shares one colour, for the sake of the rest.
     labels : array of shape (n,)
         The cluster of each input.
-    ax : matplotlib Axes, optional
-        Where to draw; made if not given.
+    <ax>
 
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn into.
+    <axes>
 
     Examples
     --------
@@ -54,6 +51,7 @@ def plot_j_matrix(J: npt.ArrayLike, labels: npt.ArrayLike, ax: Axes | None = Non
     return ax
 
 
+@picture
 def plot_responsibilities(responsibilities: npt.ArrayLike, labels: npt.ArrayLike, ax: Axes | None = None) -> Axes:
     """Draw how far each input belongs to each cluster, ordered by cluster, the surest first.
 
@@ -63,13 +61,9 @@ def plot_responsibilities(responsibilities: npt.ArrayLike, labels: npt.ArrayLike
         As of `VHEM.responsibilities_`.
     labels : array of shape (n,)
         The cluster of each input.
-    ax : matplotlib Axes, optional
-        Where to draw; made if not given.
+    <ax>
 
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn into.
+    <axes>
 
     Examples
     --------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem.plotting.style import axes_or_new, color, hatch
+from vhem.plotting.style import axes_or_new, color, hatch, picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _BAR = 0.55  # height of a bar; levels are one apart
 
 
+@picture
 def plot_hierarchy(tree: Tree, classes: Sequence[Any], ax: Axes | None = None) -> Axes:
     """Draw a hierarchy with the known class of every input.
 
@@ -30,13 +31,9 @@ def plot_hierarchy(tree: Tree, classes: Sequence[Any], ax: Axes | None = None) -
         The hierarchy, as of `HierarchicalVHEM.tree_`.
     classes : sequence
         The class of every input.
-    ax : matplotlib Axes, optional
-        Where to draw; made if not given.
+    <ax>
 
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn into.
+    <axes>
 
     Examples
     --------

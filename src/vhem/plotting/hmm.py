@@ -10,13 +10,14 @@ import numpy.typing as npt
 
 from vhem.models import HMM
 from vhem.plotting.gaussians import draw_densities, draw_ellipses, draw_profiles, state_means
-from vhem.plotting.style import axes_or_new, equal_scales
+from vhem.plotting.style import axes_or_new, equal_scales, picture
 from vhem.plotting.transitions import draw_chain, plot_transitions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@picture
 def plot_hmm(
     hmm: HMM,
     ax: Axes | None = None,
@@ -39,8 +40,7 @@ def plot_hmm(
     ----------
     hmm : HMM
         The model.
-    ax : matplotlib Axes, optional
-        Where to draw; made if not given.
+    <ax>
     image : array of shape (height, width) or (height, width, 3), optional
         What was looked at, for HMMs in two dimensions; y then points downwards, as pixels are counted.
     extent : (left, right, bottom, top), optional
@@ -53,10 +53,7 @@ def plot_hmm(
     threshold : float
         Transitions less probable than this are left out.
 
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn into.
+    <axes>
 
     Examples
     --------

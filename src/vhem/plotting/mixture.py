@@ -11,12 +11,13 @@ import numpy.typing as npt
 from vhem.models import H3M, HMM
 from vhem.plotting.gaussians import draw_densities, draw_ellipses, draw_profiles
 from vhem.plotting.hmm import plot_hmm
-from vhem.plotting.style import axes_or_new, text_size
+from vhem.plotting.style import axes_or_new, picture, text_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@picture
 def plot_h3m(
     h3m: H3M,
     ax: Axes | None = None,
@@ -34,17 +35,13 @@ def plot_h3m(
         The mixture, such as the centres of a clustering. A panel's title is its number and its weight.
     ax : matplotlib Axes, optional
         Where to draw; made if not given. The panels are its `child_axes`.
-    image, extent, names
-        As of :func:`plot_hmm`.
+    <scene>
     columns : int, optional
         Panels side by side; chosen by their number if not given.
     transitions : bool, optional
         Whether to draw the chains. None: for up to 12 HMMs of one or two dimensions.
 
-    Returns
-    -------
-    matplotlib Axes
-        The axes that hold the panels.
+    <panels>
 
     Examples
     --------
@@ -82,6 +79,7 @@ def plot_h3m(
     return ax
 
 
+@picture
 def plot_cluster(
     center: HMM,
     members: H3M | Iterable[HMM],
@@ -99,17 +97,12 @@ def plot_cluster(
         The cluster's centre.
     members : H3M or list of HMM
         The HMMs it stands for.
-    ax : matplotlib Axes, optional
-        Where to draw; made if not given.
+    <ax>
     responsibilities : array of shape (n,), optional
         How far each member belongs to the cluster: doubtful ones are drawn fainter.
-    image, extent, names
-        As of :func:`plot_hmm`.
+    <scene>
 
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn into.
+    <axes>
 
     Examples
     --------

@@ -13,7 +13,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem.models import HMM
 from vhem.plotting.gaussians import draw_ellipses
 from vhem.plotting.hmm import check_names, draw_background
-from vhem.plotting.style import axes_or_new, color, dashes, equal_scales, hatch
+from vhem.plotting.style import axes_or_new, color, dashes, equal_scales, hatch, picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +22,7 @@ _FEW_STEPS = 40  # up to here the order of the points is written beside them
 _FEW_LINES = 8  # dimensions that get an entry in the legend
 
 
+@picture
 def plot_sequence(
     hmm: HMM,
     sequence: npt.ArrayLike,
@@ -41,15 +42,10 @@ def plot_sequence(
         The model that the sequence is decoded by.
     sequence : array of shape (T, d), or (T,) where d = 1
         The sequence; NaN leaves a gap.
-    ax : matplotlib Axes, optional
-        Where to draw; made if not given.
-    image, extent, names
-        As of :func:`plot_hmm`.
+    <ax>
+    <scene>
 
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn into.
+    <axes>
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vhem._support.docstrings import sharing
 from vhem._support.optional import how_to_install
 
 if TYPE_CHECKING:
@@ -15,6 +16,14 @@ _HATCHES = ["", "///", "...", "\\\\\\", "xxx", "++", "oo", "--"]
 _DASHES: list[Any] = ["-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (9, 3))]
 #: A sequential map that rises evenly in lightness, so it reads the same in grayscale and for colour-blind readers.
 SEQUENTIAL = "cividis"
+
+#: Of the docstrings of pictures.
+picture = sharing(
+    ax="ax : matplotlib Axes, optional\n    Where to draw; made if not given.",
+    scene="image, extent, names\n    As of :func:`plot_hmm`.",
+    axes="Returns\n-------\nmatplotlib Axes\n    The axes drawn into.",
+    panels="Returns\n-------\nmatplotlib Axes\n    The axes that hold the panels.",
+)
 
 
 def color(k: int) -> str:

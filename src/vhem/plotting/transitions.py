@@ -8,7 +8,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem.models import HMM
-from vhem.plotting.style import axes_or_new, color, text_on
+from vhem.plotting.style import axes_or_new, color, picture, text_on
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,6 +18,7 @@ _NODE = 16.0  # diameter of a state's disc, in points, where there is room
 _WIDEST = 5.0  # of an arrow, in points, for probability one
 
 
+@picture
 def plot_transitions(hmm: HMM, ax: Axes | None = None, threshold: float = 0.05) -> Axes:
     """Draw the chain of an HMM as a graph.
 
@@ -28,15 +29,11 @@ def plot_transitions(hmm: HMM, ax: Axes | None = None, threshold: float = 0.05) 
     ----------
     hmm : HMM
         The model.
-    ax : matplotlib Axes, optional
-        Where to draw; made if not given.
+    <ax>
     threshold : float
         Transitions less probable than this are left out.
 
-    Returns
-    -------
-    matplotlib Axes
-        The axes drawn into.
+    <axes>
 
     Examples
     --------

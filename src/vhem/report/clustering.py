@@ -15,7 +15,7 @@ from vhem.estimators.hierarchy import HierarchicalVHEM
 from vhem.estimators.mixture import MixtureOfHMMs
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
-from vhem.report.run import Run, run_of
+from vhem.report.fit_facts import FitFacts, facts_of
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 
@@ -23,7 +23,7 @@ from vhem.sequences import Sequences, SequencesLike, as_sequences
 class Clustering:
     """Members, the clusters above them, and what is known about both."""
 
-    run: Run
+    run: FitFacts
     names: list[str]  #: of the members
     inputs: H3M | None  #: the members' HMMs; a mixture of HMMs on sequences has none
     levels: list[H3M]  #: the centres, from the level above the members to the top
@@ -63,7 +63,7 @@ def clustering(
         raise ValueError(f"classes has {len(classes)} entries for {len(names)} members; give one for each.")
     first = fit.fits_[0] if isinstance(fit, HierarchicalVHEM) else fit
     return Clustering(
-        run=run_of(fit, "sequences" if inputs is None else "hmms"),
+        run=facts_of(fit, "sequences" if inputs is None else "hmms"),
         names=names,
         inputs=inputs,
         levels=levels,
@@ -78,7 +78,7 @@ def clustering(
 
 
 def _length_of_interest(fit: Any, data: Sequences | None) -> int:
-    """Return the length that the estimator imagines sequences of, or else that of the real ones."""
+    """Return the length of the estimator's virtual sequences, or else that of the real ones."""
     length = getattr(fit, "tau", getattr(fit, "length", None))
     return int(length) if length else typical_length(data)
 

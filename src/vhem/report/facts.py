@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score, r
 from vhem.kernels.engine import engine
 from vhem.metrics import best_attainable_rand, purity
 from vhem.report.clustering import Clustering
-from vhem.report.run import Figure
+from vhem.report.fit_facts import Figure
 
 _MANY_CLASSES = 12  # up to here the attainable Rand index is found in no time
 

@@ -124,7 +124,7 @@ def _shares(row: FloatArray) -> list[list[float]]:
 
 
 def _divergence(content: Clustering) -> list[list[float]] | None:
-    """Return how far each centre of the first level is from each other, in nats per imagined frame."""
+    """Return how far each centre of the first level is from each other, in nats per virtual frame."""
     centers = content.levels[0]
     if not 1 < len(centers) <= _MANY_CENTERS:
         return None

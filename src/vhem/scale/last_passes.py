@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem.em.grouped import Batch
-from vhem.estimators import mixture as em_h3m
-from vhem.estimators.fit_hmms import as_h3m
-from vhem.estimators.vhem import canonical_order
-from vhem.kernels.counting import m_step
-from vhem.kernels.parameters import Parameters
+from vhem.em.loop import Problem, Step, improved, run
+from vhem.em.mixtures import Mixtures
+from vhem.em.ordering import canonical_order
+from vhem.emissions.components import Components
+from vhem.kernels.maximise import Prior, maximise
+from vhem.kernels.models import Models, ModelSums
 from vhem.models import H3M
-from vhem.scale.condense import (
-    Plan,
-    Restart,
-    Summary,
-    as_one_group,
-    em_options,
-    generator_for,
-    prior_of_mixture,
-    restarts,
-)
+from vhem.scale.condense import Plan, Restart, Summary, generator_for, mixture_problem, mixtures, restarts
 from vhem.scale.merge_order import everything
 from vhem.scale.sample import Sample
 from vhem.scale.state import State
@@ -44,16 +38,16 @@ def final_mixture(state: State, plan: Plan, n_components: int) -> H3M:
     else:
         made = list(restarts(pool, n_components, plan, generator_for(plan, _PLACE, state.n_taken), plan.n_init))
         best = _best(made, state.sample, plan.n_virtual * state.n_frames)
-    parameters, weights = best.parameters, best.sequences / best.sequences.sum()
+    models, weights = best.parameters, best.sequences / best.sequences.sum()
     if state.sample.sequences is not None:
-        parameters, weights = _refined(parameters, weights, state.sample, plan)
-    return _ordered(parameters, weights, plan)
+        models, weights = _refined(best, state.sample, plan)
+    return _ordered(models, weights, plan)
 
 
 def _best(made: list[Restart], sample: Sample, virtual_frames: float) -> Summary:
     """Return the restart with the highest bound; of those that come close, the one that makes the sample likeliest.
 
-    VHEM's bound prefers blurred HMMs where states overlap, so it is no judge of small differences; but only the bound
+    VHEM's bound prefers blurred HMMs where states overlap, so it cannot judge small differences; but only the bound
     knows of clusters too rare to be in the sample. Restarts that lost a cluster come last.
     """
     most = max(len(restart.summary.sequences) for restart in made)
@@ -66,45 +60,62 @@ def _best(made: list[Restart], sample: Sample, virtual_frames: float) -> Summary
     return close[int(np.argmax(scores))].summary
 
 
-def _refined(parameters: Parameters, weights: FloatArray, sample: Sample, plan: Plan) -> tuple[Parameters, FloatArray]:
+def _refined(best: Summary, sample: Sample, plan: Plan) -> tuple[Models, FloatArray]:
     """EM on the sample; HMMs that explain too little of it to be learned from it stay as they were."""
-    batch = _batch(sample)
-    prior = prior_of_mixture(parameters, batch, plan)
-    done = em_h3m.run(batch, parameters, weights, prior, em_options(plan), em_h3m.Clock.start(None))
-    common = done.weights * len(sample.keys) >= _ENOUGH
-    mixed = Parameters._make(
-        np.where(common.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-        for new, old in zip(done.parameters, parameters, strict=True)
-    )
-    shares = np.where(common, done.weights, weights)
+    problem = mixture_problem(best.parameters, _batch(sample), plan)
+    done = run(problem, mixtures(problem, best), plan.learning.limits).state
+    common = done.weights[0] * len(sample.keys) >= _ENOUGH
+    mixed = best.parameters.copy()
+    mixed.put(common, done.models.take(common))
+    shares = np.where(common, done.weights[0], best.sequences / best.sequences.sum())
     return mixed, shares / shares.sum()
 
 
-def em_pass(model: H3M, count: Callable[..., Iterator[EMCounts]], sample: Sample, plan: Plan) -> tuple[H3M, float]:
-    """Return the mixture after one iteration of EM over all data, and the data's log-likelihood before it.
+CountParts = Callable[[Models, FloatArray, Components | None], Iterator[EMCounts]]
 
-    `count` makes the E-step on all parts: it takes parameters, weights and anchors, and yields the sums of each part,
-    which are added up in order.
-    """
-    now = model.parameters
-    prior = prior_of_mixture(now, _batch(sample), plan)
-    total = reduce(EMCounts.plus, count(now, model.weights, None))
-    made = m_step(total.expectations, now, prior)
-    if made.far:  # the variances lost digits: count again, about the new means
-        anchors = made.parameters.means
-        again = reduce(EMCounts.plus, count(now, model.weights, anchors))
-        made = m_step(again.expectations, now, prior, anchors)
-    return as_h3m(made.parameters, total.mass / total.mass.sum()), total.log_likelihood
+
+@dataclass(frozen=True, kw_only=True)
+class _Pass(Problem[Mixtures, EMCounts]):
+    """EM-H3M over all data, counted part by part, wherever the parts are."""
+
+    count_parts: CountParts
+    prior: Prior
+
+    def e_step(self, state: Mixtures) -> EMCounts:
+        """Return likelihood and sums, added up in the order of the parts."""
+        return reduce(EMCounts.plus, self.count_parts(state.models, state.weights[0], None))
+
+    def count(self, state: Mixtures, expected: EMCounts, anchors: Any) -> ModelSums:
+        """Return the sums, or make another pass about other anchors."""
+        if anchors is None:
+            return expected.sums
+        return reduce(EMCounts.plus, self.count_parts(state.models, state.weights[0], anchors)).sums
+
+    def m_step(self, state: Mixtures, expected: EMCounts, sums: ModelSums, anchors: Any) -> Step:
+        """Return the next mixture."""
+        update = maximise(sums, state.models, self.prior, anchors)
+        if update.far and anchors is None:
+            return Step(state, update.models.components)
+        return Step(Mixtures(update.models, (expected.mass / expected.mass.sum())[None]))
+
+
+def em_pass(model: H3M, count_parts: CountParts, sample: Sample, plan: Plan) -> tuple[H3M, float]:
+    """Return the mixture after one iteration of EM over all data, and the data's log-likelihood before it."""
+    now = Mixtures(model.parameters, model.weights[None])
+    problem = _Pass(count_parts=count_parts, prior=mixture_problem(now.models, _batch(sample), plan).prior)
+    expected = problem.e_step(now)
+    made = improved(problem, now, expected).state
+    return H3M.of_models(made.models, made.weights[0]), expected.log_likelihood
 
 
 def _batch(sample: Sample) -> Batch:
     assert sample.sequences is not None
-    return as_one_group(Batch.of(sample.sequences, None, None))
+    return Batch.of(sample.sequences, None, None)
 
 
-def _ordered(parameters: Parameters, weights: FloatArray, plan: Plan) -> H3M:
+def _ordered(models: Models, weights: FloatArray, plan: Plan) -> H3M:
     """Return the mixture heaviest HMM first; states of left-right HMMs keep their order."""
-    if plan.learning.topology == "ergodic":
-        return as_h3m(*canonical_order(parameters, weights))
+    if plan.learning.shape.topology == "ergodic":
+        return H3M.of_models(*canonical_order(models, weights))
     order = np.argsort(-weights, kind="stable")
-    return as_h3m(parameters.take(order), weights[order])
+    return H3M.of_models(models.take(order), weights[order])

@@ -13,9 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import IntArray
+from vhem._support.errors import InputError
 from vhem._support.optional import how_to_install
 from vhem.sequences import Sequences
 from vhem.sequences.long_table import Coded, joined
+from vhem.sequences.readers.frames import arrow_coded
+from vhem.sequences.readers.roles import shortened
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ def row_group_reads(
     file = _opened(str(path))
     _check_columns(file, path, _columns(id_columns, time, values))
     if not file.metadata.num_rows:
-        raise ValueError(f"{path} has no rows.")
+        raise InputError("{path} has no rows", path=path)
     begins = _checked_beginnings(file, path, id_columns)
     first, n_rows, n_begun, last = 0, 0, 0, len(begins) - 1
     for group in range(last + 1):
@@ -87,7 +90,8 @@ def _check_columns(file: Any, path: str | Path, columns: list[str]) -> None:
     names = file.schema_arrow.names
     for name in columns:
         if name not in names:
-            raise ValueError(f"{path} has no column {name!r}; it has {', '.join(map(repr, names))}.")
+            problem = "{path} has no column {column!r}; it has {columns}"
+            raise InputError(problem, path=path, column=name, columns=shortened(names))
 
 
 def _opened(path: str) -> Any:
@@ -100,20 +104,11 @@ def _opened(path: str) -> Any:
 
 def _keys(table: Any, id_columns: list[str]) -> Coded:
     """Return the sequence of each row."""
-    return joined([_coded(table[name], name) for name in id_columns])
+    return joined([arrow_coded(table[name], name) for name in id_columns])
 
 
 def _keys_in(file: Any, group: int, id_columns: list[str]) -> Coded:
     return _keys(file.read_row_groups([group], columns=id_columns), id_columns)
-
-
-def _coded(column: Any, name: str) -> Coded:
-    encoded = column.combine_chunks().dictionary_encode()
-    if hasattr(encoded, "combine_chunks"):
-        encoded = encoded.combine_chunks()
-    if encoded.indices.null_count:
-        raise ValueError(f"column {name!r}, which names sequences, is empty in some rows; fill it or drop them.")
-    return Coded(np.asarray(encoded.indices, dtype=np.int64), encoded.dictionary.to_pylist())
 
 
 def _leading(rows: Coded, key: Any) -> int:
@@ -138,10 +133,10 @@ def _checked_beginnings(file: Any, path: Path, id_columns: list[str]) -> list[in
     seen: set[Any] = set()
     last, n_begun = None, list[int]()
     for group in range(file.metadata.num_row_groups):
-        rows = _keys_in(file, group, id_columns)
-        if not len(rows.codes):
+        if not file.metadata.row_group(group).num_rows:
             n_begun.append(0)
             continue
+        rows = _keys_in(file, group, id_columns)
         keys = [rows.keys[code] for code in rows.codes[_runs(rows.codes)]]
         begins = keys[1:] if keys[0] == last else keys
         last = keys[-1]
@@ -149,10 +144,12 @@ def _checked_beginnings(file: Any, path: Path, id_columns: list[str]) -> list[in
         if again is None and len(keys) > len(set(keys)):
             again = Counter(keys).most_common(1)[0][0]
         if again is not None:
-            raise ValueError(
-                f"the rows of {spelled} = {again!r} are not adjacent in {path} (seen again in row group {group}), and "
-                f"would be taken for several sequences. Sort the file by {spelled}."
-            )
+            raise InputError(
+                "the rows of {columns} = {key!r} are not adjacent in {path} (seen again in row group {group}), and "
+                "would be taken for several sequences",
+                "Sort the file by {columns}",
+                columns=spelled, key=again, path=path, group=group,
+            )  # fmt: skip
         seen = set(keys) | (set() if rising else seen)
         n_begun.append(len(begins))
     return n_begun

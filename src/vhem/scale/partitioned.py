@@ -14,14 +14,13 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_flag, check_integer, check_real
+from vhem._support.checks import check_choice, check_integer
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
-from vhem.em.loop import Settings
-from vhem.estimators.fit_hmms import Options
+from vhem.em.fitting import FitPlan
+from vhem.em.parameters import check_parameters, documented
 from vhem.executors.local import Executor, as_executor
 from vhem.kernels.engine import n_threads
-from vhem.kernels.reduction import Shortcuts
 from vhem.models import H3M
 from vhem.scale.condense import Plan
 from vhem.scale.last_passes import em_pass, final_mixture
@@ -34,6 +33,7 @@ from vhem.sequences import SequencesLike
 _SAVE_EVERY = 10.0  # seconds between checkpoints
 
 
+@documented
 class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from data of any size, part by part.
 
@@ -45,12 +45,8 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
     ----------
     n_components : int
         Number of HMMs.
-    n_states, n_mix : int
-        States of each HMM, Gaussians a state.
-    covariance_type : {"diag", "full"}
-        Form of the covariances.
-    topology : {"ergodic", "left-right", "left-right-skip"}
-        Which transitions are possible; see `fit_hmms`.
+    <sizes>
+    <topology>
     local : {"mixture", "hmms"}
         How a part is summarised: by a mixture of `n_intermediate` HMMs learned by EM, started from VHEM on HMMs of some
         of its sequences; or by VHEM on one HMM for every sequence.
@@ -59,9 +55,9 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
     fan_in : int
         Summaries that are merged into one.
     tau : int
-        Length of the sequences that VHEM imagines: about that of yours; see `VHEM`.
+        Length of VHEM's virtual sequences: about that of yours; see `VHEM`.
     n_virtual : float
-        How sure VHEM is of an HMM: one that stands for f frames counts as n_virtual · f / tau imagined sequences. At 1
+        How sure VHEM is of an HMM: one that stands for f frames counts as n_virtual · f / tau virtual sequences. At 1
         it is as sure as EM on the frames themselves would be.
     n_sample : int
         Sequences of the random sample, kept in memory. It decides which restart of the last merge is best, and EM on it
@@ -82,7 +78,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         What to do about a part that cannot be read or used: stop with its name, or leave it out, count it in `skipped_`
         and warn.
     checkpoint : path, optional
-        A file that keeps what was learned so far, written every few seconds. A fit that finds it goes on after the last
+        A file that keeps what was learned so far, written every few seconds. A fit that finds it resumes after the last
         part in it; the result is the same as without the interruption. It is left when the fit is done.
     executor : {"serial", "threads"}, dask.distributed.Client or Executor, optional
         Where parts are worked on. The answer does not depend on it.
@@ -90,10 +86,8 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         Called after every part with a `PartProgress`.
     verbose : bool
         Print a line now and then.
-    random_state : int, numpy Generator, RandomState or None
-        Seed. One seed gives one answer, whatever `n_jobs` and `executor`.
-    n_jobs : int, optional
-        Threads in this process. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -104,11 +98,11 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
     skipped_ : list of (str, str)
         Name and reason of every part that was skipped.
     n_floored_, n_reseeded_ : int
-        Gaussians of the parts' HMMs with a variance at its floor, and states that had died and were started again.
+        Gaussians of the parts' HMMs with a variance at its floor, and states that became empty and were re-initialised.
     lower_bounds_ : ndarray
         Log-likelihood of all data before each of the `n_passes`.
     state_ : State
-        What `partial_fit` goes on from.
+        What `partial_fit` resumes from.
 
     Notes
     -----
@@ -204,9 +198,9 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         ----------
         X : iterable of parts
             Each part is a `Part` (see `read_parts` and `split_sequences`), or sequences: a list of (T_i, d) arrays, a
-            3-D array or `Sequences`. A generator is read once, as work goes on; `n_passes` needs a list.
+            3-D array or `Sequences`. A generator is read once, as work proceeds; `n_passes` needs a list.
         y : ignored
-            For scikit-learn's sake.
+            Ignored; present for API consistency.
 
         Returns
         -------
@@ -240,7 +234,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         X : sequences or Part
             The part.
         y : ignored
-            For scikit-learn's sake.
+            Ignored; present for API consistency.
 
         Returns
         -------
@@ -300,10 +294,8 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
 
     def _plan(self) -> Plan:
         """Check the parameters, and put together what tasks need to know."""
-        for name, least in (("n_components", 1), ("n_states", 1), ("fan_in", 2), ("tau", 1), ("n_init", 1)):
-            check_integer(name, getattr(self, name), least)
-        for name in ("n_sample", "n_passes", "max_iter"):
-            check_integer(name, getattr(self, name), 0)
+        check_parameters(self)
+        check_integer("fan_in", self.fan_in, 2)
         if self.n_passes and not self.n_sample:
             raise ValueError("n_passes needs a sample, which tells the scale of the data: set n_sample above 0.")
         n_intermediate = max(16, 2 * self.n_components) if self.n_intermediate is None else self.n_intermediate
@@ -311,18 +303,16 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         check_choice("local", self.local, ("mixture", "hmms"))
         check_choice("missing", self.missing, ("marginalise", "refuse"))
         check_choice("on_error", self.on_error, ("raise", "skip"))
-        check_flag("verbose", self.verbose)
-        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
         executor = as_executor(self.executor, self.n_jobs)
         threads = executor.inner_jobs or n_threads(self.n_jobs)
-        learning = Options(
-            self.n_mix, self.covariance_type, self.topology, "auto", 1, self.max_iter, self.tol, self.reg_covar, 0.1,
-            0.1, 0.1, threads,
-        ).checked()  # fmt: skip
-        merging = Settings(self.max_iter, self.tol, 0.0, Shortcuts(), threads)
+        learning = FitPlan.checked(
+            n_mix=self.n_mix, covariance_type=self.covariance_type, topology=self.topology, max_iter=self.max_iter,
+            tol=self.tol, reg_covar=self.reg_covar, startprob_prior=0.1, transmat_prior=0.1, covars_prior=0.1,
+            n_threads=threads,
+        ).with_states(self.n_states)  # fmt: skip
         seed = int(generator(self.random_state).integers(2**63))
         return Plan(
-            self.local, self.n_states, n_intermediate, self.fan_in, self.tau, float(self.n_virtual), learning, merging,
+            self.local, n_intermediate, self.fan_in, self.tau, float(self.n_virtual), learning, learning.limits,
             self.n_init, self.missing, seed,
         )  # fmt: skip
 
@@ -379,7 +369,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         self.lower_bounds_ = np.append(self.lower_bounds_, log_likelihood)
 
     def _good(self, results: Iterable[Any]) -> Iterator[Any]:
-        """Yield what is no failure; failures stop everything, or are left out."""
+        """Yield what is not a failure; failures stop everything, or are left out."""
         for result in results:
             if not isinstance(result, Failure):
                 yield result

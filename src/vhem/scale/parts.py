@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.checks import check_integer
+from vhem._support.errors import InputError, InputTypeError
 from vhem._support.paths import checked_path, existing_file
 from vhem.scale.parquet import row_group_reads
 from vhem.sequences import Sequences, SequencesLike, as_sequences
@@ -26,12 +27,13 @@ class Part(NamedTuple):
     read: Callable[[], Any]  #: gives sequences; sent to other processes as it is, so it must be picklable there
 
 
-class PartError(ValueError):
+class PartError(InputError):
     """A part cannot be read, or holds what cannot be learned from."""
 
     def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"part {name!r}: {reason} Fix it, or leave such parts out by on_error='skip'.")
         self.name, self.reason = name, reason
+        cures = "Fix it", "leave such parts out by {on_error:'skip'}"
+        super().__init__("part {part!r}: {reason}", *cures, part=name, reason=reason)
 
 
 def split_sequences(sequences: SequencesLike, size: int) -> list[Part]:
@@ -124,7 +126,8 @@ def _parts_of_parquet(
     file: Path, id_column: str | list[str] | None, time: str | None, values: Iterable[str] | None, rows: int
 ) -> Iterator[Part]:
     if not id_column or values is None:
-        raise ValueError(f"{file} is a Parquet file: give id, the column or columns that name sequences, and values.")
+        cure = "give {id}, the column or columns that name sequences, and {values}"
+        raise InputError("{path} is a Parquet file", cure, path=file)
     for read in row_group_reads(file, listed(id_column), time, listed(values), rows):
         yield Part(f"{file.name}, row groups {read.first} to {read.last}", read)
 
@@ -132,11 +135,11 @@ def _parts_of_parquet(
 def as_parts(parts: Any) -> Iterator[Part]:
     """Yield parts: of an iterable of parts, or of anything that is sequences."""
     if isinstance(parts, (str, Path)):
-        raise TypeError(f"parts must be an iterable of parts; list those of {str(parts)!r} by read_parts(path, …).")
+        cure = "list those of {path!r} by read_parts(path, ...)"
+        raise InputTypeError("{parts} must be an iterable of parts", cure, path=str(parts))
     if isinstance(parts, (Sequences, np.ndarray)):
-        raise TypeError(
-            "parts is one set of sequences; cut it by split_sequences(sequences, size), or write [sequences]."
-        )
+        cures = "cut it by split_sequences(sequences, size)", "write [sequences]"
+        raise InputTypeError("{parts} is one set of sequences", *cures)
     for i, item in enumerate(parts):
         yield item if isinstance(item, Part) else Part(f"part {i}", partial(_given, item))
 

@@ -1,19 +1,21 @@
-"""What is known after some of the parts: enough to go on with the next one, now or after an interruption."""
+"""What is known after some of the parts: enough to continue with the next one, now or after an interruption."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from vhem._support.errors import InputError
 from vhem._support.phrases import Count
-from vhem._support.saving import register_record
+from vhem._support.saving import Kind, register, register_record
+from vhem.emissions import Gaussian
 from vhem.files import ModelFileError, load
 from vhem.files.model_files import save
-from vhem.kernels.parameters import Parameters
+from vhem.kernels.models import Models
 from vhem.scale.condense import Plan, Summary
 from vhem.scale.merge_order import Levels, with_part
 from vhem.scale.parts import Part
@@ -26,7 +28,7 @@ _CURE = "give the same parts in the same order, or delete the checkpoint to begi
 class State(NamedTuple):
     """The tree of summaries, the sample, and exact counts."""
 
-    settings: str  #: of the estimator, as JSON: another one must not go on from here
+    settings: str  #: of the estimator, as JSON: another one must not resume from here
     seed: int
     n_taken: int  #: parts so far, skipped ones included
     digest: str  #: of their names
@@ -84,7 +86,7 @@ class State(NamedTuple):
         """Return the result, or why it does not fit to those before."""
         if isinstance(result, Failure):
             return result
-        d = result.summary.parameters.means.shape[-1]
+        d = result.summary.parameters.n_dims
         if self.n_dims and d != self.n_dims:
             return Failure(name, f"its sequences have {d} dimensions, but those of earlier parts have {self.n_dims}.")
         return result
@@ -99,7 +101,7 @@ class State(NamedTuple):
         return taken._replace(
             levels=with_part(self.levels, result.summary, self.n_taken, plan),
             sample=self.sample.plus(result.sample),
-            n_dims=result.summary.parameters.means.shape[-1],
+            n_dims=result.summary.parameters.n_dims,
             n_sequences=self.n_sequences + counts.n_sequences,
             n_frames=self.n_frames + counts.n_frames,
             n_floored=self.n_floored + counts.n_floored,
@@ -114,12 +116,23 @@ def _digest(before: str, name: str) -> str:
 
 def _settings(plan: Plan, n_sample: int) -> str:
     """Return what shapes the result: all but threads and seed."""
-    words: dict[str, Any] = {**plan.learning._asdict(), **plan._asdict(), "n_sample": n_sample}
+    learning = plan.learning
+    amounts = {f"{name}_prior": getattr(learning.priors, name) for name in ("startprob", "transmat", "covars")}
+    limits = {"max_iter": learning.limits.max_iter, "tol": learning.limits.tol}
+    words: dict[str, Any] = {
+        **asdict(learning.shape), **amounts, **limits, "reg_covar": learning.priors.reg_covar, "init": learning.init,
+        **plan._asdict(), "n_sample": n_sample,
+    }  # fmt: skip
     shaping = {name: value for name, value in words.items() if isinstance(value, (int, float, str))}
-    return json.dumps({name: shaping[name] for name in shaping if name not in ("seed", "n_threads")}, sort_keys=True)
+    return json.dumps({name: shaping[name] for name in shaping if name != "seed"}, sort_keys=True)
 
 
-register_record(Parameters, "Parameters")
+def _unpack_models(state: dict[str, Any]) -> Models:
+    gaussian = Gaussian(state["means"], state["covars"])
+    return Models(state["startprob"], state["transmat"], state["mix_weights"], gaussian, state["n_states"])
+
+
+register(Kind("Parameters", Models, Models.arrays, _unpack_models))
 register_record(Summary, "PartitionedH3M.Summary")
 register_record(Sample, "PartitionedH3M.Sample")
 register_record(State, "PartitionedH3M.State")

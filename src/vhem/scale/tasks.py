@@ -10,11 +10,11 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.grouped import Batch
-from vhem.estimators import mixture as em_h3m
-from vhem.kernels.counting import Pairs
-from vhem.kernels.parameters import Expectations, Parameters
+from vhem.em.mixtures import Mixtures
+from vhem.emissions.components import Components
+from vhem.kernels.models import Models, ModelSums
 from vhem.models import H3M
-from vhem.scale.condense import Counts, Plan, Summary, as_one_group, generator_for, summarised
+from vhem.scale.condense import Counts, Plan, Summary, generator_for, mixture_problem, summarised
 from vhem.scale.parts import Part
 from vhem.scale.sample import Sample, drawn
 from vhem.sequences import Sequences, as_sequences
@@ -53,19 +53,20 @@ class EMCounts(NamedTuple):
     """A part's share of one iteration of EM-H3M: its sums."""
 
     log_likelihood: float
-    mass: FloatArray  #: (K,) Σ_n z_nk
+    mass: FloatArray  #: (K,)
     n_frames: int
-    expectations: Expectations
+    sums: ModelSums
+
+    @property
+    def bounds(self) -> FloatArray:
+        """The log-likelihood as the loop of EM wants it."""
+        return np.array([self.log_likelihood])
 
     def plus(self, other: EMCounts) -> EMCounts:
         """Return the sums over both."""
-        both = zip(self.expectations[1:], other.expectations[1:], strict=True)
-        return EMCounts(
-            self.log_likelihood + other.log_likelihood,
-            self.mass + other.mass,
-            self.n_frames + other.n_frames,
-            Expectations(np.empty(0), *(a + b for a, b in both)),
-        )
+        mass, n_frames = self.mass + other.mass, self.n_frames + other.n_frames
+        sums = ModelSums.total([self.sums, other.sums])
+        return EMCounts(self.log_likelihood + other.log_likelihood, mass, n_frames, sums)
 
 
 def learn_part(item: tuple[int, Part, float], plan: Plan, n_sample: int) -> Learned | Failure:
@@ -92,17 +93,16 @@ def _fingerprint(sequences: Sequences) -> str:
 
 
 def count_part(
-    part: Part, parameters: Parameters, weights: FloatArray, anchors: FloatArray | None, plan: Plan
+    part: Part, models: Models, weights: FloatArray, anchors: Components | None, plan: Plan
 ) -> EMCounts | Failure:
     """Make the E-step of EM-H3M on a part."""
-    threads = plan.learning.n_threads
 
     def work(sequences: Sequences) -> EMCounts:
-        batch = as_one_group(Batch.of(sequences, None, None))
-        pairs = Pairs.crossed(batch.lengths, len(weights))
-        scores, z = em_h3m.e_step(batch, parameters, weights, pairs, threads)
-        sums, mass = em_h3m.sums_for_update(batch, z, parameters, pairs, threads, anchors)
-        return EMCounts(float(scores.sum()), mass, len(batch.X), sums._replace(log_likelihoods=np.empty(0)))
+        batch = Batch.of(sequences, None, None)
+        problem, now = mixture_problem(models, batch, plan), Mixtures(models, weights[None])
+        assigned = problem.e_step(now)
+        sums = problem.count(now, assigned, anchors)
+        return EMCounts(float(assigned.scores.sum()), problem.mass(assigned)[0], len(batch.X), sums)
 
     return _attempted(part, work, plan.missing)
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputError, InputTypeError, ParameterError
 from vhem._support.immutable import Immutable
 from vhem._support.indexing import checked_ids, positions
 from vhem._support.saving import Ids, Kind, State, register
@@ -162,13 +163,15 @@ class Sequences(Immutable):
         frames = _checked_array(X, "X")
         sizes = np.asarray(lengths)
         if sizes.ndim != 1 or not len(sizes) or not np.issubdtype(sizes.dtype, np.integer):
-            raise ValueError(f"lengths must be a list of one or more integers, got {lengths!r}.")
+            raise ParameterError("lengths", lengths, "must be a list of one or more integers")
         names = _checked_names(ids, len(sizes))
         if sizes.min() < 1:
             i = int(np.argmin(sizes))
-            raise ValueError(f"{_name(i, names)} has length {sizes[i]}. Drop sequences without frames.")
+            cure = "Drop sequences without frames"
+            raise InputError("{which} has length {length}", cure, which=_name(i, names), length=sizes[i])
         if sizes.sum() != len(frames):
-            raise ValueError(f"lengths add up to {sizes.sum()}, but X has {len(frames)} rows; they must agree.")
+            problem = "{lengths} add up to {total}, but {X} has {n} rows; they must agree"
+            raise InputError(problem, total=sizes.sum(), n=len(frames))
         made = cls._of(np.array(frames), sizes.astype(np.int64), names)
         made._check_range()
         return made
@@ -295,10 +298,13 @@ class Sequences(Immutable):
             return
         row, column = (int(i) for i in np.argwhere(bad)[0])
         i = int(np.searchsorted(self.offsets, row, side="right")) - 1
-        raise ValueError(
-            f"{_name(i, self.ids)} has {self.X[row, column]} at frame {row - self.offsets[i]}, dimension {column}. "
-            f"Values must be finite and below {LARGEST:g}: write NaN for a missing value, or rescale the dimension."
-        )
+        raise InputError(
+            "{which} has {value} at frame {t}, dimension {column}. Values must be finite and below {largest:g}",
+            "write NaN for a missing value",
+            "rescale the dimension",
+            which=_name(i, self.ids), value=self.X[row, column], t=row - self.offsets[i], column=column,
+            largest=LARGEST,
+        )  # fmt: skip
 
     @property
     def n_dims(self) -> int:
@@ -363,7 +369,7 @@ def _checked_groups(groups: Iterable[Any] | None, n: int) -> list[Any] | None:
         return None
     labels = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
     if isinstance(groups, str) or len(labels) != n:
-        raise ValueError(f"groups must have one value for each of the {n} sequences, got {groups!r}.")
+        raise ParameterError("groups", groups, "must have one value for each of the {n} sequences", n=n)
     return labels
 
 
@@ -375,25 +381,30 @@ def _name(i: int, ids: list[Any]) -> str:
 def _split(arrays: Any) -> list[Any]:
     """Return the sequences as a list, or say why they cannot be told apart."""
     if isinstance(arrays, np.ndarray) and arrays.dtype != object and arrays.ndim != 3:
-        raise ValueError(
-            f"sequences is an array of shape {arrays.shape}, which could be one sequence or many. Give a "
-            "list of (T, d) arrays ([x] for one sequence, list(x) if each row is one of d = 1), or a 3-D "
-            "array (n, T, d)."
+        raise InputError(
+            "{sequences} is an array of shape {shape}, which could be one sequence or many",
+            "Give a list of (T, d) arrays ([x] for one sequence, list(x) if each row is one of d = 1)",
+            "a 3-D array (n, T, d)",
+            shape=arrays.shape,
         )
-    lazy = is_lazy(arrays)
-    is_table = lazy or isinstance(arrays, dict) or hasattr(arrays, "columns")
-    if isinstance(arrays, (str, bytes)) or is_table or not isinstance(arrays, Iterable):
-        cure = f" Use Sequences.from_table{' and .collect()' if lazy else ''} for a table." if is_table else ""
-        raise TypeError(f"sequences must be a list of (T, d) arrays, got {type(arrays).__name__}.{cure}")
+    if is_lazy(arrays) or isinstance(arrays, dict) or hasattr(arrays, "columns"):
+        raise InputTypeError(
+            "{sequences} must be a list of (T, d) arrays, got {kind}",
+            "Use Sequences.from_table{collected} for a table",
+            kind=type(arrays).__name__, collected=" and .collect()" if is_lazy(arrays) else "",
+        )  # fmt: skip
+    if isinstance(arrays, (str, bytes)) or not isinstance(arrays, Iterable):
+        raise InputTypeError("{sequences} must be a list of (T, d) arrays, got {kind}", kind=type(arrays).__name__)
     parts = list(arrays)
     if not parts:
-        raise ValueError("there are no sequences: the list is empty. Give at least one (T, d) array.")
+        raise InputError("there are no sequences: the list is empty", "Give at least one (T, d) array")
     if any(hasattr(part, "transmat") for part in parts):
-        raise TypeError("these are HMMs, not sequences; compare HMMs by expected_log_likelihood, cluster them by VHEM.")
+        cure = "compare HMMs by expected_log_likelihood, cluster them by VHEM"
+        raise InputTypeError("these are HMMs, not sequences", cure)
     if all(isinstance(part, str) for part in parts):
-        raise TypeError("sequences is a list of text; sequences are (T, d) arrays of numbers.")
+        raise InputTypeError("{sequences} is a list of text; sequences are (T, d) arrays of numbers")
     if all(np.isscalar(part) for part in parts):
-        raise ValueError("sequences is a flat list of numbers. For one sequence of d = 1 write [x] instead of x.")
+        raise InputError("{sequences} is a flat list of numbers", "For one sequence of d = 1 write [x] instead of x")
     return parts
 
 
@@ -402,19 +413,23 @@ def _checked_array(array: npt.ArrayLike, name: str) -> FloatArray:
     try:
         raw = np.asarray(array)
     except ValueError:
-        raise ValueError(f"{name} has rows of different lengths; a sequence is a (T, d) array.") from None
+        raise InputError("{which} has rows of different lengths; a sequence is a (T, d) array", which=name) from None
     if raw.dtype.kind not in "fiubO":
-        raise TypeError(f"{name} holds {raw.dtype} values; numbers are needed. Convert or drop such columns.")
+        cure = "Convert or drop such columns"
+        raise InputTypeError("{which} holds {kind} values; numbers are needed", cure, which=name, kind=raw.dtype)
     try:
         values = np.asarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} cannot be read as numbers: {error}. Write NaN for missing values.") from None
+        cure = "Write NaN for missing values"
+        raise InputTypeError("{which} cannot be read as numbers: {fault}", cure, which=name, fault=error) from None
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2:
-        raise ValueError(f"{name} has shape {values.shape}; a sequence is a (T, d) array, or (T,) where d = 1.")
+        problem = "{which} has shape {shape}; a sequence is a (T, d) array, or (T,) where d = 1"
+        raise InputError(problem, which=name, shape=values.shape)
     if not values.size:
-        raise ValueError(f"{name} has shape {values.shape} and so no values. Drop empty sequences.")
+        cure = "Drop empty sequences"
+        raise InputError("{which} has shape {shape} and so no values", cure, which=name, shape=values.shape)
     return values
 
 
@@ -422,10 +437,9 @@ def _check_same_dimensions(arrays: list[FloatArray], ids: list[Any]) -> None:
     d = arrays[0].shape[1]
     for i, array in enumerate(arrays):
         if array.shape[1] != d:
-            raise ValueError(
-                f"{_name(i, ids)} has {array.shape[1]} dimensions, but {_name(0, ids)} has {d}. "
-                "All sequences need the same number of columns."
-            )
+            problem = "{which} has {n} dimensions, but {other} has {d}"
+            cure = "All sequences need the same number of columns"
+            raise InputError(problem, cure, which=_name(i, ids), n=array.shape[1], other=_name(0, ids), d=d)
 
 
 def _rows(starts: IntArray, lengths: IntArray) -> npt.NDArray[np.intp]:

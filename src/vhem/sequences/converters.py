@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import InputError, InputTypeError
 from vhem._support.optional import how_to_install
 
 
@@ -17,7 +18,8 @@ def frames_first(series: Iterable[npt.ArrayLike]) -> list[FloatArray]:
     arrays = [np.asarray(one, dtype=np.float64) for one in series]
     for i, array in enumerate(arrays):
         if array.ndim not in (1, 2):
-            raise ValueError(f"series {i} has shape {array.shape}; with channels first, a series is (d, T) or (T,).")
+            problem = "series {i} has shape {shape}; with channels first, a series is (d, T) or (T,)"
+            raise InputError(problem, i=i, shape=array.shape)
     return [array.T if array.ndim == 2 else array[:, None] for array in arrays]
 
 
@@ -27,11 +29,11 @@ def without_padding(cube: npt.ArrayLike) -> list[FloatArray]:
     if array.ndim == 2:
         array = array[:, :, None]
     if array.ndim != 3:
-        raise ValueError(f"padded series have shape (n, T, d) or (n, T), got {array.shape}.")
+        raise InputError("padded series have shape (n, T, d) or (n, T), got {shape}", shape=array.shape)
     present = np.asarray(~np.isnan(array).all(axis=2))
     lengths = np.where(present.any(axis=1), array.shape[1] - present[:, ::-1].argmax(axis=1), 0)
     if not lengths.all():
-        raise ValueError(f"series {int(np.argmin(lengths))} is NaN throughout; drop it.")
+        raise InputError("series {i} is NaN throughout", "drop it", i=int(np.argmin(lengths)))
     return [one[:length] for one, length in zip(array, lengths, strict=True)]
 
 
@@ -48,14 +50,15 @@ def from_multiindex(frame: Any) -> tuple[list[Any], list[FloatArray]]:
     """Return ids and series of a pandas frame whose index has two levels, instance and time."""
     levels = getattr(getattr(frame, "index", None), "nlevels", 0)
     if levels != 2:
-        raise TypeError(
-            f"a frame with an index of two levels, instance and time, is needed, got {type(frame).__name__} with "
-            f"{levels or 'no'} index levels. For a long table use Sequences.from_table."
-        )
+        raise InputTypeError(
+            "a frame with an index of two levels, instance and time, is needed, got {kind} with {n} index levels",
+            "For a long table use Sequences.from_table",
+            kind=type(frame).__name__, n=levels or "no",
+        )  # fmt: skip
     ids, arrays = [], []
     for name, part in frame.groupby(level=0, sort=False):
         if part.index.has_duplicates:
-            raise ValueError(f"instance {name!r} has a time twice; drop one of the rows.")
+            raise InputError("instance {key!r} has a time twice", "drop one of the rows", key=name)
         ids.append(name)
         arrays.append(part.sort_index(level=1).to_numpy(dtype=np.float64))
     return ids, arrays

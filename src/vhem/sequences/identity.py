@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from vhem._support.errors import InputError
+
 _SEPARATOR = " / "
 
 
@@ -34,17 +36,11 @@ def check_unique(ids: list[Any]) -> None:
     """Refuse ids that name two sequences."""
     place: dict[Any, int] = {}
     for i, name in enumerate(ids):
-        try:
-            first = place.setdefault(name, i)
-        except TypeError:
-            raise TypeError(
-                f"ids has the {type(name).__name__} {name!r}; use text, numbers or tuples of them."
-            ) from None
+        first = place.setdefault(name, i)
         if first != i:
-            raise ValueError(
-                f"ids names sequences {first} and {i} {name!r}; an id belongs to one sequence. Give what several "
-                "sequences share, such as a person, as groups."
-            )
+            problem = "{ids} names sequences {i} and {j} {key!r}; an id belongs to one sequence"
+            cure = "Give what several sequences share, such as a person, as {groups}"
+            raise InputError(problem, cure, i=first, j=i, key=name)
 
 
 def alike(names: Iterable[Any]) -> list[Any]:

@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputError
 
-Place = Callable[[int], str]  #: says in errors where a row is
+Number = Callable[[int], int]  #: says in errors which row of the file a row is
 
 
 class Table(NamedTuple):
@@ -36,14 +37,14 @@ def arranged(
     groups: Coded | None,
     time_name: str,
     group_name: str,
-    place: Place = lambda row: f"row {row}",
+    number: Number = lambda row: row,
 ) -> Table:
     """Return rows in the order of their sequences."""
     n = np.bincount(ids.codes, minlength=len(ids.keys)).astype(np.int64)
-    belongs = None if groups is None else _groups(groups, ids, group_name, place)
+    belongs = None if groups is None else _groups(groups, ids, group_name, number)
     if times is None and (np.diff(ids.codes) >= 0).all():
         return Table(X, n, ids.keys, belongs)
-    order = np.argsort(ids.codes, kind="stable") if times is None else time_order(times, time_name, ids, place)
+    order = np.argsort(ids.codes, kind="stable") if times is None else _time_order(times, time_name, ids, number)
     return Table(X[order], n, ids.keys, belongs)
 
 
@@ -60,7 +61,7 @@ def joined(parts: list[Coded]) -> Coded:
     return Coded(rank[codes].astype(np.int64), keys)
 
 
-def time_order(times: npt.NDArray[Any], name: str, ids: Coded, place: Place) -> npt.NDArray[np.intp]:
+def _time_order(times: npt.NDArray[Any], name: str, ids: Coded, number: Number) -> npt.NDArray[np.intp]:
     """Return the rows sorted by sequence, then by time."""
     # Python's own values are compared once, then by rank.
     ranks = np.unique(times, return_inverse=True)[1] if times.dtype.kind == "O" else times
@@ -69,24 +70,26 @@ def time_order(times: npt.NDArray[Any], name: str, ids: Coded, place: Place) -> 
     if twice.any():
         k = int(np.argmax(twice))
         one, other = sorted((int(order[k]), int(order[k + 1])))
-        raise ValueError(
-            f"sequence {ids.keys[ids.codes[one]]!r} has two rows with {name} = {times[one]} ({place(one)} and "
-            f"{place(other)}). If these are several trials, name their column in id too; else drop a row, "
-            "or choose another time."
-        )
+        raise InputError(
+            "sequence {key!r} has two rows with {column} = {moment} (row {one} and row {other})",
+            "If these are several trials, name their column in {id} too; else drop a row",
+            "choose another {time}",
+            key=ids.keys[ids.codes[one]], column=name, moment=times[one], one=number(one), other=number(other),
+        )  # fmt: skip
     return order
 
 
-def _groups(groups: Coded, ids: Coded, name: str, place: Place) -> list[Any]:
+def _groups(groups: Coded, ids: Coded, name: str, number: Number) -> list[Any]:
     """Return each sequence's one value of the group column."""
     first = np.unique(ids.codes, return_index=True)[1]
     differs = groups.codes != groups.codes[first][ids.codes]
     if differs.any():
         row = int(np.argmax(differs))
         of = ids.codes[row]
-        one, other = groups.keys[groups.codes[first[of]]], groups.keys[groups.codes[row]]
-        raise ValueError(
-            f"sequence {ids.keys[of]!r} has {name} = {one!r} ({place(int(first[of]))}) and {other!r} ({place(row)}); "
-            "a sequence has one group. If several columns together name a sequence, give them all as id."
-        )
+        raise InputError(
+            "sequence {key!r} has {column} = {one!r} (row {i}) and {other!r} (row {j}); a sequence has one group",
+            "If several columns together name a sequence, give them all as {id}",
+            key=ids.keys[of], column=name, i=number(int(first[of])), j=number(row),
+            one=groups.keys[groups.codes[first[of]]], other=groups.keys[groups.codes[row]],
+        )  # fmt: skip
     return [groups.keys[g] for g in groups.codes[first]]

@@ -35,7 +35,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from vhem import H3MClassifier
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.datasets.handwriting import load_character_trajectories
-from vhem.estimators.mixture import time_measured_by
+from vhem.em.loop import time_measured_by
 from vhem.sequences import Sequences
 from vhem.studies.results import Meter, markdown_table, mean_and_spread, provenance, remembered, write
 
@@ -45,7 +45,7 @@ _SEEN = {"trimmed": 3, "padded": 3, "tuned": 2}  # the first halves, on which se
 PAPER = {5: (0.569, 0.349), 10: (0.570, 0.389), 15: (0.573, 0.343)}  # τ: accuracy of VHEM-H3M, of EM-H3M
 
 
-class Settings(NamedTuple):
+class HandwritingSettings(NamedTuple):
     """The choices of the study."""
 
     taus: tuple[int, ...] = (5, 10, 15)
@@ -102,7 +102,7 @@ def measured(classifier: H3MClassifier, half: Half) -> dict[str, float]:
     return {"accuracy": float(classifier.score(half.test, half.test_labels)), "cpu": seconds}
 
 
-def in_the_papers_setting(half: Half, settings: Settings, seed: int) -> dict[str, dict[str, float]]:
+def in_the_papers_setting(half: Half, settings: HandwritingSettings, seed: int) -> dict[str, dict[str, float]]:
     """Return results of VHEM and of EM in limited time, for every τ and kind of covariance."""
     out = {}
     for covariance_type, tau in product(settings.covariance_types, settings.taus):
@@ -117,7 +117,7 @@ def in_the_papers_setting(half: Half, settings: Settings, seed: int) -> dict[str
     return out
 
 
-def tuned(half: Half, settings: Settings, seed: int) -> dict[str, Any]:
+def tuned(half: Half, settings: HandwritingSettings, seed: int) -> dict[str, Any]:
     """Return results of tuned classifiers, without and with the pen's place."""
     thin = half.changed(lambda x: x[:: settings.tuned_step])
     out = {}
@@ -135,7 +135,7 @@ def with_place(x: FloatArray) -> FloatArray:
     return np.column_stack([x, np.cumsum(x[:, :2], axis=0) / _PLACE])
 
 
-def _tuned(half: Half, sizes: tuple[tuple[int, int], ...], settings: Settings, seed: int) -> dict[str, Any]:
+def _tuned(half: Half, sizes: tuple[tuple[int, int], ...], settings: HandwritingSettings, seed: int) -> dict[str, Any]:
     """Choose a size by cross-validation on the training half, learn from all of it, and test on the other half."""
     folds = StratifiedKFold(settings.tuned_folds, shuffle=True, random_state=seed)
 
@@ -161,7 +161,7 @@ def _row(name: str, parts: list[dict[str, float]], seen: int) -> list[str]:
     return [name, mean_and_spread(accuracy), unseen, mean_and_spread(cpu, 2)]
 
 
-def report(results: dict[str, list[dict[str, Any]]], settings: Settings, halves: int) -> str:
+def report(results: dict[str, list[dict[str, Any]]], settings: HandwritingSettings, halves: int) -> str:
     """Return the tables of the study as Markdown."""
     parts = [f"# Handwriting study: accuracy of classification, {halves} random halves\n"]
     for kind, words in (("trimmed", "Padding cut off"), ("padded", "Padding kept")):
@@ -196,7 +196,7 @@ def report(results: dict[str, list[dict[str, Any]]], settings: Settings, halves:
 
 def run(
     out: Path, halves: int = 10, progress: Callable[[str], Any] = print,
-    settings: Settings = Settings(),  # noqa: B008  (immutable)
+    settings: HandwritingSettings = HandwritingSettings(),  # noqa: B008  (immutable)
 ) -> list[Path]:  # fmt: skip
     """Run the study, write its tables into `out`, and return their paths."""
     load_character_trajectories()  # an error about missing data comes before any work

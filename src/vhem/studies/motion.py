@@ -41,7 +41,7 @@ _NO_MOTION = ("Finger", "Index", "Thumb", "HipJoint")  # joints that were not ca
 _QUALITIES = ("rand", "ari", "nmi", "purity")
 
 
-class Settings(NamedTuple):
+class MotionSettings(NamedTuple):
     """The choices of the study."""
 
     frame_rate: float = 30.0
@@ -70,7 +70,7 @@ class Problem(NamedTuple):
     hmms: vhem.H3M
     classes: list[str]
     tau: int
-    settings: Settings
+    settings: MotionSettings
 
 
 def postures(data: MotionData, frame_rate: float) -> list[FloatArray]:
@@ -101,7 +101,7 @@ def principal_components(sequences: list[FloatArray], variance_kept: float) -> l
     return [(s - mean) @ vectors[:, :n] / np.sqrt(values[0]) for s in sequences]
 
 
-def prepare(data: MotionData, settings: Settings) -> Problem:
+def prepare(data: MotionData, settings: MotionSettings) -> Problem:
     """Turn motions into sequences, and each sequence into an HMM."""
     sequences = principal_components(postures(data, settings.frame_rate), settings.variance_kept)
     hmms = vhem.fit_hmms(sequences, settings.n_states, n_init=settings.n_starts, random_state=0)
@@ -256,7 +256,7 @@ def draw(problem: Problem, out: Path, seed: int = 0) -> list[Path]:
 
 def run(
     out: Path, seeds: int = 10, all_trials: bool = False, progress: Callable[[str], Any] = print,
-    settings: Settings = Settings(),  # noqa: B008  (immutable)
+    settings: MotionSettings = MotionSettings(),  # noqa: B008  (immutable)
 ) -> list[Path]:  # fmt: skip
     """Run the study, write its tables and picture into `out`, and return their paths."""
     begin = time.perf_counter()

@@ -52,7 +52,7 @@ _DTM_NOTE = (
 CHANCE, LOGISTIC, SMALLER_EM = "chance", "logistic regression", "EM-H3M of half the size"
 
 
-class Settings(NamedTuple):
+class MusicSettings(NamedTuple):
     """The choices of the study."""
 
     n_tags: int = 10
@@ -77,7 +77,7 @@ class Settings(NamedTuple):
 
 
 #: Songs of a single fragment have too few frames for many Gaussians.
-FOR_INTROS = Settings(n_mix=16, song_states=4, song_mix=1, n_init=2, slow_n_init=2, gaussians=32, song_gaussians=8)
+FOR_INTROS = MusicSettings(n_mix=16, song_states=4, song_mix=1, n_init=2, slow_n_init=2, gaussians=32, song_gaussians=8)
 
 
 class Fold(NamedTuple):
@@ -87,7 +87,7 @@ class Fold(NamedTuple):
     test: IntArray
 
 
-def load(source: str, settings: Settings) -> MusicData:
+def load(source: str, settings: MusicSettings) -> MusicData:
     """Load one of the named sets, or a folder with CAL500's audio, with the tags that enough songs have."""
     data = {"gtzan": load_gtzan_features, "cal500_intro": load_cal500}.get(source, lambda: load_cal500(source))()
     if settings.songs is not None:
@@ -106,7 +106,7 @@ def folds(data: MusicData, n_folds: int) -> list[Fold]:
     return [Fold(np.sort(np.concatenate(parts[:k] + parts[k + 1 :])), np.sort(parts[k])) for k in range(n_folds)]
 
 
-def tagger(system: str, s: Settings, seed: int) -> H3MTagger:
+def tagger(system: str, s: MusicSettings, seed: int) -> H3MTagger:
     """Return a tagger by one of the systems."""
     h3m: dict[str, Any] = {
         "n_components": s.n_components, "n_states": s.n_states, "n_mix": s.n_mix, "song_components": s.song_components,
@@ -136,7 +136,7 @@ SYSTEMS = ("VHEM-H3M", "EM-H3M", SMALLER_EM, "HEM-DTM", "HEM-GMM", LOGISTIC, CHA
 
 
 def probabilities(
-    system: str, data: MusicData, parts: list[Fold], s: Settings, seed: int
+    system: str, data: MusicData, parts: list[Fold], s: MusicSettings, seed: int
 ) -> tuple[list[FloatArray], dict[str, float]]:
     """Return what a system says about the test songs of each fold, and what learning cost."""
     meter = Meter()
@@ -176,7 +176,7 @@ def _chance(data: MusicData, fold: Fold, seed: int) -> FloatArray:
     return np.random.default_rng(seed).random((len(fold.test), data.tags.shape[1]))
 
 
-def evaluate(source: str, system: str, s: Settings, seed: int) -> dict[str, Any]:
+def evaluate(source: str, system: str, s: MusicSettings, seed: int) -> dict[str, Any]:
     """Return one system's scores on one set of data, one per fold, and what learning cost."""
     data = load(source, s)
     parts = folds(data, s.n_folds)
@@ -198,7 +198,7 @@ def in_own_process(*arguments: Any) -> dict[str, Any]:
         return pool.submit(evaluate, *arguments).result()
 
 
-def report(source: str, results: dict[str, list[dict[str, Any]]], settings: Settings, seeds: int) -> str:
+def report(source: str, results: dict[str, list[dict[str, Any]]], settings: MusicSettings, seeds: int) -> str:
     """Return the table of one set of data as Markdown."""
     n_songs, n_tags, n_folds = next(iter(results.values()))[0]["size"]
     title = source if source in ("gtzan", "cal500_intro") else "CAL500's audio"
@@ -227,11 +227,11 @@ def report(source: str, results: dict[str, list[dict[str, Any]]], settings: Sett
 
 def run(
     out: Path, source: str = "gtzan", seeds: int = 3, systems: tuple[str, ...] | None = None,
-    progress: Callable[[str], Any] = print, settings: Settings | None = None, own_process: bool = True,
+    progress: Callable[[str], Any] = print, settings: MusicSettings | None = None, own_process: bool = True,
     jobs: int = 1,
 ) -> list[Path]:  # fmt: skip
     """Run the study on one set of data, `jobs` parts at a time, write its table into `out`, and return the paths."""
-    settings = settings or (FOR_INTROS if source == "cal500_intro" else Settings())
+    settings = settings or (FOR_INTROS if source == "cal500_intro" else MusicSettings())
     load(source, settings)  # an error about missing data comes before any work
     unknown = set(systems or ()) - set(SYSTEMS)
     if unknown:

@@ -46,7 +46,7 @@ def write(folder: Path, name: str, text: str, numbers: dict[str, Any]) -> list[P
 def remembered(folder: Path, name: str, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:
     """Return a part of a study from `folder`/parts if it is there, made with these settings; else make and keep it.
 
-    So a long study that was interrupted goes on where it stopped.
+    So a long study that was interrupted resumes where it stopped.
     """
     path = folder / "parts" / f"{name}.json"
     asked = json.loads(json.dumps(settings))

@@ -12,11 +12,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.checks import check_choice
 from vhem._support.errors import InputError, ParameterError, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.aligned_start import aligned_start
+from vhem.em.parameters import check_parameters, documented
 from vhem.estimators.fit_hmms import fit_hmms
 from vhem.estimators.mixture import MixtureOfHMMs
 from vhem.estimators.vhem import VHEM
@@ -27,6 +28,7 @@ from vhem.supervised.checks import check_observed
 _PRIORS = "must be 'empirical', 'uniform' or one probability per class"
 
 
+@documented
 class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Classify sequences by a mixture of HMMs per class.
 
@@ -40,19 +42,16 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         How the mixtures are learned. Only "vhem" can add data to a class without its old sequences (`partial_fit`).
     n_components : int
         HMMs per class. A class with fewer training sequences has one HMM for each; that is warned of.
-    n_states, n_mix : int
-        States of each HMM, Gaussians a state.
-    covariance_type : {"diag", "full"}
-        Form of the covariances.
+    <sizes>
     topology : {"ergodic", "left-right", "left-right-skip"}
         Which transitions are possible; see `fit_hmms`. Left-right HMMs are for sequences that run the same course every
         time, such as letters or gestures. Their reduction starts once, from averages state by state, which is quicker
         and better than restarts from single HMMs.
     tau : int
-        Length of the sequences that VHEM imagines. For ergodic HMMs small values do; for left-right HMMs take about the
+        Length of VHEM's virtual sequences. For ergodic HMMs small values do; for left-right HMMs take about the
         length of the sequences, because shorter ones never see the last states.
     n_virtual : float
-        Imagined sequences per HMM, see `VHEM`.
+        Virtual sequences per HMM, see `VHEM`.
     priors : {"empirical", "uniform"} or array of shape (n_classes,)
         Probabilities of the classes, in the order of `classes_`.
     likelihood : {"sequence", "frame"}
@@ -65,14 +64,12 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
     reg_covar : float
         Variance floor of the HMMs as a share of the data's variance, see `fit_hmms`.
     covars_prior : float
-        Prior on the variances of each sequence's HMM, in imagined frames, see `fit_hmms` (method "vhem" only). HMMs
+        Prior on the variances of each sequence's HMM, in pseudo-counts, see `fit_hmms` (method "vhem" only). HMMs
         with many states for their sequence's length are often better with less than the default.
     time_limit : float, optional
         Seconds per class after which EM begins no further iteration (method "em" only).
-    random_state : int, numpy Generator, RandomState or None
-        Seed. One seed gives one answer, whatever `n_jobs` (unless `time_limit` cuts it short).
-    n_jobs : int, optional
-        Threads. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -236,10 +233,8 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _check_parameters(self) -> None:
         check_choice("method", self.method, ("vhem", "em"))
-        for name in ("n_components", "n_states", "tau", "n_init"):
-            check_integer(name, getattr(self, name), 1)
+        check_parameters(self)
         check_choice("likelihood", self.likelihood, ("sequence", "frame"))
-        check_real("tol", self.tol, 0.0)
         if isinstance(self.priors, str) and self.priors not in ("empirical", "uniform"):
             raise ParameterError("priors", self.priors, _PRIORS)
 
@@ -344,7 +339,7 @@ def _labelled(X: SequencesLike, y: Iterable[Any]) -> tuple[Sequences, npt.NDArra
     labels = np.asarray(y if isinstance(y, np.ndarray) else list(y))
     if isinstance(y, str) or labels.shape != (len(sequences),):
         raise ValueError(f"y has shape {labels.shape} for {len(sequences)} sequences; give one class for each.")
-    if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124  (NaN is no class)
+    if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124  (NaN is not a class)
         raise ValueError("y has missing values; give every sequence a class, or leave it out.")
     check_observed(sequences)
     classes, index = np.unique(labels, return_inverse=True)

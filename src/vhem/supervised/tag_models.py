@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -25,7 +26,8 @@ TagModel: TypeAlias = H3M | MixtureOfLDS | GMM
 _CHUNK = 60_000  # frames of fragments that are in memory at once
 
 
-class Settings(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class TaggingSettings:
     """The sizes and limits that all methods share; `H3MTagger` explains them."""
 
     n_components: int
@@ -49,20 +51,20 @@ class Settings(NamedTuple):
 class Family(Protocol):
     """What a method has to know. Song models are whatever it makes of them."""
 
-    def learn_songs(self, songs: Sequences, s: Settings, rng: np.random.Generator) -> list[Any]:
+    def learn_songs(self, songs: Sequences, s: TaggingSettings, rng: np.random.Generator) -> list[Any]:
         """Return a model of each song."""
 
-    def learn_tag(self, models: list[Any], weights: FloatArray, s: Settings, rng: np.random.Generator) -> Any:
+    def learn_tag(self, models: list[Any], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator) -> Any:
         """Return the model of a tag, from those of its songs and how much each of them counts."""
 
-    def log_likelihoods(self, songs: Sequences, tag_models: list[Any], s: Settings) -> FloatArray:
+    def log_likelihoods(self, songs: Sequences, tag_models: list[Any], s: TaggingSettings) -> FloatArray:
         """Return the log-likelihood per frame of every song, averaged over its fragments, under every tag, (n, V)."""
 
 
 class ByVHEM:
     """A mixture of HMMs for each song by EM; those of a tag pooled and reduced by VHEM."""
 
-    def learn_songs(self, songs: Sequences, s: Settings, rng: np.random.Generator) -> list[H3M]:
+    def learn_songs(self, songs: Sequences, s: TaggingSettings, rng: np.random.Generator) -> list[H3M]:
         """Learn the mixtures of many songs at once."""
         models: list[H3M] = []
         for part in _chunks(songs, s):
@@ -73,7 +75,7 @@ class ByVHEM:
             )  # fmt: skip
         return models
 
-    def learn_tag(self, models: list[H3M], weights: FloatArray, s: Settings, rng: np.random.Generator) -> H3M:
+    def learn_tag(self, models: list[H3M], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator) -> H3M:
         """Reduce the pooled mixtures; with no more HMMs than wanted, the pool itself is the model."""
         pooled = H3M.pool(models, weights)
         if len(pooled) <= s.n_components:
@@ -84,7 +86,7 @@ class ByVHEM:
         ).fit(pooled)  # fmt: skip
         return fit.centers_.with_weights(pooled.weights @ fit.responsibilities_)  # songs count by weight
 
-    def log_likelihoods(self, songs: Sequences, tag_models: list[H3M], s: Settings) -> FloatArray:
+    def log_likelihoods(self, songs: Sequences, tag_models: list[H3M], s: TaggingSettings) -> FloatArray:
         """Score the fragments under all tags together."""
         return _by_fragments(songs, s, lambda fragments: class_log_likelihoods(tag_models, fragments, s.n_jobs))
 
@@ -92,12 +94,12 @@ class ByVHEM:
 class ByEM(ByVHEM):
     """A mixture of HMMs for each tag by EM, on the fragments of all its songs; nothing is learned of single songs."""
 
-    def learn_songs(self, songs: Sequences, s: Settings, rng: np.random.Generator) -> list[Any]:
+    def learn_songs(self, songs: Sequences, s: TaggingSettings, rng: np.random.Generator) -> list[Any]:
         """Keep the songs as they are."""
         del s, rng
         return list(songs)
 
-    def learn_tag(self, models: list[Any], weights: FloatArray, s: Settings, rng: np.random.Generator) -> H3M:
+    def learn_tag(self, models: list[Any], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator) -> H3M:
         """Run EM on the fragments, each song counting the same by all its fragments together."""
         fragments, song = cut_fragments(Sequences(models), s.fragment_length, s.hop)
         counts = (weights / np.bincount(song))[song]
@@ -111,19 +113,19 @@ class ByEM(ByVHEM):
 class ByDTM:
     """Linear dynamical systems in the place of HMMs: a mixture for each song by EM, reduced by HEM for each tag."""
 
-    def learn_songs(self, songs: Sequences, s: Settings, rng: np.random.Generator) -> list[MixtureOfLDS]:
+    def learn_songs(self, songs: Sequences, s: TaggingSettings, rng: np.random.Generator) -> list[MixtureOfLDS]:
         """Learn the mixtures, one song after the other."""
         complete_sequences(songs)
         return [self._song(Sequences([y]), s, seed) for y, seed in zip(songs, rng.spawn(len(songs)), strict=True)]
 
-    def _song(self, song: Sequences, s: Settings, rng: np.random.Generator) -> MixtureOfLDS:
+    def _song(self, song: Sequences, s: TaggingSettings, rng: np.random.Generator) -> MixtureOfLDS:
         fragments, _ = cut_fragments(song, s.fragment_length, s.hop)
         K = min(s.song_components, len(fragments))
         fit = DynamicTextureMixture(K, s.n_states, init="pca", max_iter=s.max_iter, tol=s.tol, random_state=rng)
         return fit.fit(fragments).model_
 
     def learn_tag(
-        self, models: list[MixtureOfLDS], weights: FloatArray, s: Settings, rng: np.random.Generator
+        self, models: list[MixtureOfLDS], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator
     ) -> MixtureOfLDS:
         """Reduce the pooled mixtures."""
         systems = [system for model in models for system in model]
@@ -136,7 +138,7 @@ class ByDTM:
         ).fit(pooled)
         return MixtureOfLDS(fit.centers_, pooled.weights @ fit.responsibilities_)
 
-    def log_likelihoods(self, songs: Sequences, tag_models: list[MixtureOfLDS], s: Settings) -> FloatArray:
+    def log_likelihoods(self, songs: Sequences, tag_models: list[MixtureOfLDS], s: TaggingSettings) -> FloatArray:
         """Score the fragments, one tag after the other."""
         return _by_fragments(
             songs, s, lambda fragments: np.column_stack([model.score_samples(fragments) for model in tag_models])
@@ -146,7 +148,7 @@ class ByDTM:
 class ByGMM:
     """Gaussian mixtures of single frames, blind to time: one for each song by EM, reduced by HEM for each tag."""
 
-    def learn_songs(self, songs: Sequences, s: Settings, rng: np.random.Generator) -> list[GMM]:
+    def learn_songs(self, songs: Sequences, s: TaggingSettings, rng: np.random.Generator) -> list[GMM]:
         """Learn the mixtures of all songs at once, as HMMs of one state."""
         h3m = fit_hmms(
             songs, 1, s.song_components, s.covariance_type, max_iter=s.max_iter, tol=s.tol, reg_covar=s.reg_covar,
@@ -154,7 +156,7 @@ class ByGMM:
         )  # fmt: skip
         return [GMM(hmm.mix_weights[0], hmm.means[0], hmm.covars[0]) for hmm in h3m]
 
-    def learn_tag(self, models: list[GMM], weights: FloatArray, s: Settings, rng: np.random.Generator) -> GMM:
+    def learn_tag(self, models: list[GMM], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator) -> GMM:
         """Reduce the pooled mixtures."""
         means, covars = (np.concatenate([getattr(m, name) for m in models]) for name in ("means", "covars"))
         shares = np.concatenate([w * model.weights for w, model in zip(weights, models, strict=True)])
@@ -167,7 +169,7 @@ class ByGMM:
         ).fit(pooled)  # fmt: skip
         return GMM(pooled.weights @ fit.responsibilities_, fit.mixture_.means, fit.mixture_.covars)
 
-    def log_likelihoods(self, songs: Sequences, tag_models: list[GMM], s: Settings) -> FloatArray:
+    def log_likelihoods(self, songs: Sequences, tag_models: list[GMM], s: TaggingSettings) -> FloatArray:
         """Average the frames of each song, gone through whole under HMMs of one state."""
         one = np.ones((1, 1))
         hmms = [H3M([HMM(one[0], one, m.means[None], m.covars[None], m.weights[None])]) for m in tag_models]
@@ -177,7 +179,7 @@ class ByGMM:
 FAMILIES: dict[str, Family] = {"vhem": ByVHEM(), "em": ByEM(), "dtm": ByDTM(), "gmm": ByGMM()}
 
 
-def _chunks(songs: Sequences, s: Settings) -> Iterator[Sequences]:
+def _chunks(songs: Sequences, s: TaggingSettings) -> Iterator[Sequences]:
     """Yield some songs at a time, so that their overlapping fragments fit in little memory."""
     frames = np.cumsum(np.maximum(songs.lengths / s.hop, 1.0) * s.fragment_length)
     number: IntArray = (frames // _CHUNK).astype(np.int64)
@@ -185,7 +187,7 @@ def _chunks(songs: Sequences, s: Settings) -> Iterator[Sequences]:
         yield songs[number == n]
 
 
-def _by_fragments(songs: Sequences, s: Settings, score: Any) -> FloatArray:
+def _by_fragments(songs: Sequences, s: TaggingSettings, score: Any) -> FloatArray:
     """Return for every song the average over its fragments of their log-likelihoods per frame."""
     parts = []
     for part in _chunks(songs, s):

@@ -12,14 +12,15 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.checks import check_choice, check_integer
 from vhem._support.indexing import positions
 from vhem._support.randomness import generator
 from vhem._support.saving import Kind, Saveable, State, attributes, check_types, register, register_estimator
+from vhem.em.parameters import check_parameters, documented
 from vhem.metrics import best_tags, retrieval_scores
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
-from vhem.supervised.tag_models import FAMILIES, Settings, TagModel
+from vhem.supervised.tag_models import FAMILIES, TaggingSettings, TagModel
 
 
 class Songs(Saveable):
@@ -69,6 +70,7 @@ class Annotation(NamedTuple):
     probability: float
 
 
+@documented
 class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
     """Annotate songs with tags, and find songs for a tag, by one model per tag.
 
@@ -85,7 +87,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
     n_components, song_components : int
         Components of the model of a tag, and of a song.
     n_states, n_mix : int
-        States of each HMM (dimensions of the state of a linear system), Gaussians a state.
+        States of each HMM (dimensions of the state of a linear system), Gaussians per state.
     song_states, song_mix : int, optional
         The same for the models of songs, with "vhem"; None: as the models of tags.
     covariance_type : {"diag", "full"}
@@ -94,17 +96,15 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         Frames of a fragment, and from the start of one to the start of the next; None: half a fragment. Shorter songs
         are one fragment.
     tau : int, optional
-        Length of the sequences imagined in the reduction; None: that of a fragment.
+        Length of the virtual sequences of the reduction; None: that of a fragment.
     n_virtual : float
-        Imagined sequences per model, see `VHEM`.
+        Virtual sequences per model, see `VHEM`.
     n_init, max_iter, tol
         Restarts of the reduction (of EM, for "em"), and when it stops.
     reg_covar : float
         Variance floor, see `fit_hmms`.
-    random_state : int, numpy Generator, RandomState or None
-        Seed. One seed gives one answer, whatever `n_jobs`.
-    n_jobs : int, optional
-        Threads. None or -1 uses every core.
+    <random_state>
+    <n_jobs>
 
     Attributes
     ----------
@@ -271,23 +271,16 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         """Return the mean average precision: how well songs are ranked, per tag, and then on average."""
         return retrieval_scores(y, self.predict_proba(X)).means()["average_precision"]
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> TaggingSettings:
         check_choice("method", self.method, list(FAMILIES))
         sizes = ("n_components", "song_components", "n_states", "n_mix", "fragment_length", "n_init")
-        for name in sizes:
-            check_integer(name, getattr(self, name), 1)
+        check_parameters(self)
         song_states, song_mix = self._song_size()
-        check_choice("covariance_type", self.covariance_type, ("diag", "full"))
-        check_real("n_virtual", self.n_virtual, 0.0, open_interval=True)
-        check_integer("max_iter", self.max_iter, 0)
-        check_real("tol", self.tol, 0.0)
         hop = max(1, self.fragment_length // 2) if self.hop is None else check_integer("hop", self.hop, 1)
-        tau = self.fragment_length if self.tau is None else check_integer("tau", self.tau, 1)
-        return Settings(
-            self.n_components, self.song_components, self.n_states, self.n_mix, song_states, song_mix,
-            self.covariance_type, self.fragment_length, hop, tau, self.n_virtual, self.n_init, self.max_iter, self.tol,
-            self.reg_covar, self.n_jobs,
-        )  # fmt: skip
+        tau = self.fragment_length if self.tau is None else self.tau
+        own = ("covariance_type", "n_virtual", "max_iter", "tol", "reg_covar", "n_jobs")
+        given = {name: getattr(self, name) for name in (*sizes, *own)}
+        return TaggingSettings(**given, song_states=song_states, song_mix=song_mix, hop=hop, tau=tau)
 
     def _song_size(self) -> tuple[int, int]:
         """Return the states of a song's HMMs and the Gaussians of each; only "vhem" has them differ from a tag's."""
@@ -341,6 +334,9 @@ def _checked_names(tag_names: Iterable[Any] | None, weights: FloatArray) -> list
 
 def _unpack_songs(state: State) -> Songs:
     check_types(get_type_hints(Songs), state)
+    as_they_are = state["made_by"].get("method") == "em"
+    if any(isinstance(model, np.ndarray) != as_they_are for model in state["models"]):
+        raise ValueError("the models are not those of the method")
     return Songs(**state)
 
 

@@ -9,59 +9,41 @@ from __future__ import annotations
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem.kernels.parameters import Expectations, Parameters
-from vhem.kernels.reference.filtering import _filter, _log, _smooth, component_log_density
+from vhem.emissions.components import Components
+from vhem.kernels.models import Models, ModelSums
+from vhem.kernels.reference.filtering import component_log_density, filtered, log, smoothed
 
 
 def expectations(
-    parameters: Parameters,
+    models: Models,
     X: FloatArray,
     offsets: IntArray,
     sequence: IntArray,
     model: IntArray,
     weight: FloatArray,
-    anchors: FloatArray,
-) -> Expectations:
-    """Return the sums of `Expectations` over pairs (sequence, model), each with its weight."""
-    K, S, M, d = parameters.means.shape
-    out = Expectations(
-        np.empty(len(sequence)),
-        np.zeros((K, S)),
-        np.zeros((K, S, S)),
-        np.zeros((K, S, M)),
-        np.zeros((K, S, M, d)),
-        np.zeros(parameters.covars.shape),
-    )
+    anchors: Components,
+) -> tuple[FloatArray, ModelSums]:
+    """Return the log-likelihoods of pairs (sequence, model), and the sums over them, each with its weight."""
+    scores, out = np.empty(len(sequence)), ModelSums.zeros(models)
     for pair, (i, k, w) in enumerate(zip(sequence, model, weight, strict=True)):
         frames = X[offsets[i] : offsets[i + 1]]
-        hmm = parameters.take(slice(k, k + 1))
-        log_alpha, score = _filter(hmm, frames)
-        out.log_likelihoods[pair] = score[0]
+        hmm = models.take(slice(k, k + 1))
+        log_alpha, score = filtered(hmm, frames)
+        scores[pair] = score[0]
         if w > 0:
-            _add(out, k, w, hmm, frames, log_alpha[:, 0], anchors[k])
-    return out
+            _add(out, k, w, hmm, frames, log_alpha[:, 0], anchors.take(k))
+    return scores, out
 
 
 def _add(
-    out: Expectations,
-    k: int,
-    w: float,
-    hmm: Parameters,
-    frames: FloatArray,
-    log_alpha: FloatArray,
-    anchors: FloatArray,
+    out: ModelSums, k: int, w: float, hmm: Models, frames: FloatArray, log_alpha: FloatArray, anchors: Components
 ) -> None:
-    gamma = _smooth(log_alpha, _log(hmm.transmat[0]))
+    gamma = smoothed(log_alpha, log(hmm.transmat[0]))
     u = w * gamma[:, :, None] * component_shares(hmm, frames)
     out.start[k] += w * gamma[0]
-    out.trans[k] += w * transition_counts(log_alpha, _log(hmm.transmat[0]), gamma)
-    out.occupancy[k] += u.sum(axis=0)
-    for s, m in np.ndindex(u.shape[1:]):
-        mean, covar = filled_in(frames, hmm.means[0, s, m], hmm.covars[0, s, m])
-        offset = mean - anchors[s, m]
-        out.first[k, s, m] += u[:, s, m] @ offset
-        square = offset**2 if hmm.is_diagonal else offset[:, :, None] * offset[:, None, :]
-        out.second[k, s, m] += np.tensordot(u[:, s, m], square + covar, axes=1)
+    out.trans[k] += w * transition_counts(log_alpha, log(hmm.transmat[0]), gamma)
+    for name, sums in hmm.components.take(0).frame_sums(frames, u, anchors).items():
+        out.components[name][k] += sums
 
 
 def transition_counts(log_alpha: FloatArray, log_trans: FloatArray, gamma: FloatArray) -> FloatArray:
@@ -75,28 +57,9 @@ def transition_counts(log_alpha: FloatArray, log_trans: FloatArray, gamma: Float
     return counts
 
 
-def component_shares(hmm: Parameters, frames: FloatArray) -> FloatArray:
-    """Return η_t(m|s) = c_m N(y_t; μ_m, Σ_m) / b_s(y_t) of one HMM, (T, S, M); zero in states that only pad."""
+def component_shares(hmm: Models, frames: FloatArray) -> FloatArray:
+    """Return η_t(m|s) = c_m f_m(y_t) / b_s(y_t) of one HMM, (T, S, M); zero in states that only pad."""
     joint = component_log_density(hmm, frames)[:, 0]
     total = np.logaddexp.reduce(joint, axis=-1, keepdims=True)
     real = np.isfinite(total)
     return np.asarray(np.where(real, np.exp(joint - np.where(real, total, 0.0)), 0.0))
-
-
-def filled_in(frames: FloatArray, mean: FloatArray, covar: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the frames with gaps filled by their conditional means, and the covariances of what was filled in.
-
-    With o observed and h missing under N(μ, Σ):  E[y_h|y_o] = μ_h + Σ_ho Σ_oo⁻¹ (y_o - μ_o)  and
-    Cov[y_h|y_o] = Σ_hh - Σ_ho Σ_oo⁻¹ Σ_oh. For diagonal covariances these are μ_h and Σ_hh themselves.
-    """
-    missing = np.isnan(frames)
-    if covar.ndim == 1:
-        return np.where(missing, mean, frames), np.where(missing, covar, 0.0)
-    filled = frames.copy()
-    spread = np.zeros((len(frames), *covar.shape))
-    for t in np.flatnonzero(missing.any(axis=1)):
-        h, o = np.flatnonzero(missing[t]), np.flatnonzero(~missing[t])
-        gain = np.linalg.solve(covar[np.ix_(o, o)], covar[np.ix_(o, h)]).T
-        filled[t, h] = mean[h] + gain @ (frames[t, o] - mean[o])
-        spread[t][np.ix_(h, h)] = covar[np.ix_(h, h)] - gain @ covar[np.ix_(o, h)]
-    return filled, spread

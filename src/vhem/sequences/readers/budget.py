@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from vhem._support.errors import InputError
+
 _FREE = 1 << 26  # bytes that every file may unpack to
 _RATIO = 300  # and so many more for each byte; tables shrink by a factor of 5 to 50 when they are compressed
 
@@ -30,10 +32,11 @@ class Budget:
         """Take n bytes, or refuse the file."""
         self._left -= n
         if not self.allows(0):
-            raise ValueError(
-                f"{self._path} has {self._path.stat().st_size:,} bytes, but unpacks to more than {_RATIO} times as "
-                "much. If that is right, unpack it yourself and read what comes out."
-            )
+            raise InputError(
+                "{path} has {size:,} bytes, but unpacks to more than {ratio} times as much",
+                "If that is right, unpack it yourself and read what comes out",
+                path=self._path, size=self._path.stat().st_size, ratio=_RATIO,
+            )  # fmt: skip
 
     def spent_on(self, lines: Iterator[str]) -> Iterator[str]:
         """Yield lines while the budget lasts."""

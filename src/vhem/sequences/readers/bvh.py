@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import InputError
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.options import Options, Reading, without_extension
 from vhem.sequences.readers.roles import given_or_guessed
@@ -68,7 +69,7 @@ def read_bvh(path: str | Path) -> Motion:
     text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
     head, found, body = text.partition("MOTION")
     if not found or not head.lstrip().startswith("HIERARCHY"):
-        raise ValueError(f"{path} is not a BVH file: it must begin with HIERARCHY and have a MOTION part.")
+        raise InputError("{path} is not a BVH file: it must begin with HIERARCHY and have a MOTION part", path=path)
     names, parents, offsets, channels = _read_hierarchy(iter(head.split()), path)
     frames, frame_time = _read_frames(body, len(channels), path)
     return Motion(names, parents, np.array(offsets), channels, frames, frame_time)
@@ -112,9 +113,11 @@ def _read_hierarchy(
             elif word == "CHANNELS":
                 channels += [(names[-1], _channel(next(words))) for _ in range(int(next(words)))]
     except (StopIteration, ValueError, IndexError) as error:
-        raise ValueError(f"{path}: the HIERARCHY part is broken after joint {names[-1:]}: {error}") from None
+        problem = "{path}: the HIERARCHY part is broken after joint {last}: {fault}"
+        raise InputError(problem, path=path, last=names[-1:], fault=error) from None
     if not names or len(offsets) != len(names):
-        raise ValueError(f"{path}: {len(names)} joints but {len(offsets)} offsets in the HIERARCHY part.")
+        problem = "{path}: {n} joints but {m} offsets in the HIERARCHY part"
+        raise InputError(problem, path=path, n=len(names), m=len(offsets))
     return names, parents, offsets, channels
 
 
@@ -131,14 +134,16 @@ def _read_frames(body: str, n_channels: int, path: str | Path) -> tuple[FloatArr
         frame_time = float(lines[2].split(":")[1])
         values = np.array(lines[3].split(), dtype=np.float64)
     except (IndexError, ValueError) as error:
-        raise ValueError(f"{path}: the MOTION part must give Frames, Frame Time and numbers: {error}") from None
+        problem = "{path}: the MOTION part must give Frames, Frame Time and numbers: {fault}"
+        raise InputError(problem, path=path, fault=error) from None
     if n_frames < 1 or n_channels < 1:
-        raise ValueError(f"{path}: {n_frames} frames of {n_channels} channels; a motion has at least one of each.")
+        problem = "{path}: {T} frames of {d} channels; a motion has at least one of each"
+        raise InputError(problem, path=path, T=n_frames, d=n_channels)
     if values.size != n_frames * n_channels:
-        raise ValueError(
-            f"{path}: {n_frames} frames of {n_channels} channels make {n_frames * n_channels} numbers, "
-            f"found {values.size}. The file may be truncated."
-        )
+        raise InputError(
+            "{path}: {T} frames of {d} channels make {n} numbers, found {found}", "The file may be truncated",
+            path=path, T=n_frames, d=n_channels, n=n_frames * n_channels, found=values.size,
+        )  # fmt: skip
     return values.reshape(n_frames, n_channels), frame_time
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import CellError
 
 LARGEST = 1e150  #: values whose squares, and sums of many squares, are still doubles
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "."})
@@ -20,11 +21,11 @@ _SHOWN = 40  # characters of a cell in a message
 
 
 class BadCellError(ValueError):
-    """A cell that cannot be read; `index` is its row among the cells given."""
+    """A cell that cannot be read: its row among the cells given, and what is wrong with it."""
 
-    def __init__(self, index: int, value: Any, fault: str) -> None:
-        super().__init__(fault)
-        self.index, self.value, self.fault = index, value, fault
+    def __init__(self, index: int, error: CellError) -> None:
+        super().__init__(str(error))
+        self.index, self.error = index, error
 
 
 def quoted(cell: Any) -> str:
@@ -46,21 +47,24 @@ def number(cell: Any, comma: bool) -> float:
         return math.nan
     if not isinstance(cell, str):
         if isinstance(cell, (int, float)):
-            return float(cell)
-        raise ValueError(f"has the {type(cell).__name__} {cell}, not a number")
+            return float(cell) if abs(cell) <= LARGEST else math.copysign(math.inf, cell)  # integers may be too large
+        raise CellError("has the {kind} {value}, not a number", value=cell, kind=type(cell).__name__)
     text = cell.strip()
     if comma and "." in text:
-        raise ValueError(f"has {quoted(cell)}, with a point where decimals have commas; write all numbers in one way")
+        problem = "has {shown}, with a point where decimals have commas"
+        raise CellError(problem, "write all numbers in one way", value=cell, shown=quoted(cell))
     if comma:
         text = text.replace(",", ".")
     elif _DECIMAL_COMMA.fullmatch(text):
-        raise ValueError(f"has {quoted(cell)}; if that is a decimal comma, say decimal=','")
+        cure = "if that is a decimal comma, give {decimal:','}"
+        raise CellError("has {shown}", cure, value=cell, shown=quoted(cell))
     try:
         if "_" in text or not text.isascii():  # float() takes 1_000 and the digits of all scripts
             raise ValueError
         return float(text)
     except ValueError:
-        raise ValueError(f"has {quoted(cell)}, which is not a number; correct it, or leave the cell empty") from None
+        cure = "correct it, or leave the cell empty"
+        raise CellError("has {shown}, which is not a number", cure, value=cell, shown=quoted(cell)) from None
 
 
 def numbers(cells: Sequence[Any], comma: bool) -> FloatArray:
@@ -71,13 +75,14 @@ def numbers(cells: Sequence[Any], comma: bool) -> FloatArray:
         for i, cell in enumerate(cells):
             try:
                 found[i] = number(cell, comma)
-            except (ValueError, OverflowError) as fault:
-                raise BadCellError(i, cell, str(fault)) from None
+            except CellError as fault:
+                raise BadCellError(i, fault) from None
     too_large = np.abs(found) > LARGEST
     if too_large.any():
         i = int(np.argmax(too_large))
+        problem = "has {shown}; values must be finite and below {largest:g}"
         cure = "Leave the cell empty if the value is missing, or rescale the column"
-        raise BadCellError(i, cells[i], f"has {quoted(cells[i])}; values must be finite and below {LARGEST:g}. {cure}")
+        raise BadCellError(i, CellError(problem, cure, value=cells[i], shown=quoted(cells[i]), largest=LARGEST))
     return found
 
 
@@ -105,7 +110,7 @@ def looks_numeric(cells: Sequence[Any]) -> bool:
     def parses(cell: Any) -> bool:
         try:
             number(cell, comma=isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell.strip()) is not None)
-        except (ValueError, OverflowError):
+        except CellError:
             return False
         return True
 

@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import CellError, InputError
 from vhem.sequences.container import Sequences
 from vhem.sequences.long_table import Coded, arranged, joined
 from vhem.sequences.readers import cells
 from vhem.sequences.readers.cells import BadCellError
-from vhem.sequences.readers.options import Options, Reading, without_extension
+from vhem.sequences.readers.options import Options, Reading, errors_of, without_extension
 from vhem.sequences.readers.roles import Roles, given_or_guessed, listed
 from vhem.sequences.readers.rows import Columns, Rows
 from vhem.sequences.readers.times import Times, times
@@ -28,23 +29,18 @@ def read_rows(rows: Rows, options: Options) -> Reading:
     chunks = rows.chunks()
     first = next(chunks, None)
     if first is None:
-        raise ValueError(f"{rows.path} has a header but no rows.")
+        raise InputError("{path} has a header but no rows", path=rows.path)
     sample = {name: column[:_SAMPLE] for name, column in zip(rows.columns, first, strict=False)}
-    try:
+    with errors_of(rows.path):
         roles = given_or_guessed(rows.columns, lambda name: cells.looks_numeric(sample[name]), *options[:4])
-        comma = options.decimal == "," or (
-            options.decimal == "auto" and any(cells.has_decimal_commas(sample[name]) for name in roles.values)
-        )
-        gathered = _Gathered(roles, rows, comma)
-        for chunk in itertools.chain([first], chunks):
-            gathered.add(chunk)
+    comma = options.decimal == "," or (
+        options.decimal == "auto" and any(cells.has_decimal_commas(sample[name]) for name in roles.values)
+    )
+    gathered = _Gathered(roles, rows, comma)
+    for chunk in itertools.chain([first], chunks):
+        gathered.add(chunk)
+    with errors_of(rows.path):
         return Reading(gathered.sequences(), roles)
-    except BadCellError as fault:
-        raise ValueError(f"{rows.path}, {fault}.") from None
-    except ValueError as fault:
-        if str(fault).startswith(str(rows.path)):
-            raise
-        raise ValueError(f"{rows.path}: {fault}") from None
 
 
 class _Gathered:
@@ -66,8 +62,8 @@ class _Gathered:
             try:
                 return convert(chunk[self._index[name]])
             except BadCellError as fault:
-                place = self._rows.place(self._n_rows + fault.index)
-                raise BadCellError(fault.index, fault.value, f"{place}: column {name!r} {fault}") from None
+                number = self._rows.number(self._n_rows + fault.index)
+                raise fault.error.at(self._rows.path, number, name) from None
 
         self._values.append(
             np.column_stack([converted(name, partial(cells.numbers, comma=self._comma)) for name in self._roles.values])
@@ -85,7 +81,7 @@ class _Gathered:
         ids = joined([self._coded(name) for name in roles.id]) if roles.id else self._one_sequence()
         groups = None if roles.group is None else self._coded(roles.group)
         moments = None if roles.time is None else self._all_times()
-        table = arranged(X, ids, moments, groups, roles.time or "", roles.group or "", self._rows.place)
+        table = arranged(X, ids, moments, groups, roles.time or "", roles.group or "", self._rows.number)
         del X
         return Sequences._of_table(table)
 
@@ -98,7 +94,8 @@ class _Gathered:
     def _all_times(self) -> npt.NDArray[Any]:
         kinds = sorted({part.kind for part in self._times})
         if len(kinds) > 1:
-            raise ValueError(f"column {self._roles.time!r} has {' and '.join(kinds)}; use one form in all rows.")
+            problem = "column {column!r} has {kinds}"
+            raise InputError(problem, "use one form in all rows", column=self._roles.time, kinds=" and ".join(kinds))
         return np.concatenate([part.values for part in self._times])
 
 
@@ -112,6 +109,6 @@ def _coded(seen: dict[str, int], column: Sequence[Any]) -> IntArray:
     for i, cell in enumerate(column):
         if cell not in spelled:
             if cells.is_missing(cell):
-                raise BadCellError(i, cell, "is empty; fill it or drop the row")
+                raise BadCellError(i, CellError("is empty", "fill it or drop the row", value=cell))
             spelled[cell] = seen.setdefault(cells.name(cell), len(seen))
     return np.fromiter(map(spelled.__getitem__, column), np.int64, len(column))

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from vhem._support.errors import InputError, ParameterError
 from vhem.sequences.readers.budget import Budget
-from vhem.sequences.readers.rows import Block, Columns, row_blocks
+from vhem.sequences.readers.rows import Block, Columns, is_blank, row_blocks
 
 _CHARACTERS = 1 << 20  # at a time, where text has no quotes
 _DELIMITERS = "\t;,|"
@@ -22,27 +23,30 @@ def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
     """Yield the rows of a csv or tsv; what separates cells is seen in the header."""
     try:
         with _opened(path, encoding) as file:
-            first = file.readline()
-            while first and not first.strip():
-                yield Block(1, None, [[]])
-                first = file.readline()
-            delimiter = max(_DELIMITERS, key=_outside_quotes(first).count)
-            header = next(_csv_rows(itertools.chain([first], file), delimiter), [])
-            yield Block(1, None, [header])
-            yield from _text_blocks(file, delimiter, len(header), Budget(path))
+            for first in iter(file.readline, ""):
+                delimiter = max(_DELIMITERS, key=_outside_quotes(first).count)
+                header = next(_csv_rows(itertools.chain([first], file), delimiter), [])
+                yield Block(1, None, [header])
+                if not is_blank(header):
+                    yield from _text_blocks(file, delimiter, len(header), Budget(path))
     except UnicodeDecodeError as fault:
-        raise ValueError(
-            f"{path} is not in {encoding or 'UTF-8'}: byte {fault.object[fault.start]:#x} has no meaning there. Give "
-            "its encoding, often 'cp1252' for files from Windows, or save it as UTF-8."
-        ) from None
+        raise InputError(
+            "{path} is not in {code}: byte {byte:#x} has no meaning there",
+            "Give its {encoding}, often 'cp1252' for files from Windows", "save it as UTF-8",
+            path=path, code=encoding or "UTF-8", byte=fault.object[fault.start],
+        ) from None  # fmt: skip
     except UnicodeError as fault:
-        raise ValueError(f"{path} is not in {encoding}: {fault}. Give its encoding, or save it as UTF-8.") from None
+        problem = "{path} is not in {code}: {fault}"
+        raise InputError(problem, "Give its {encoding}", path=path, code=encoding, fault=fault) from None
     except LookupError:
-        raise ValueError(f"encoding {encoding!r} is not known; give one like 'utf-8', 'utf-16' or 'cp1252'.") from None
+        cure = "give one like 'utf-8', 'utf-16' or 'cp1252'"
+        raise ParameterError("encoding", encoding, "{value!r} is not known", cure) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
-        raise ValueError(f"{path} is truncated or damaged: {fault}. Compress it anew, or copy it again.") from None
+        cure = "Compress it anew, or copy it again"
+        raise InputError("{path} is truncated or damaged: {fault}", cure, path=path, fault=fault) from None
     except csv.Error as fault:
-        raise ValueError(f"{path} cannot be read as a table: {fault}. Is it really text?") from None
+        problem = "{path} cannot be read as a table: {fault}"
+        raise InputError(problem, "Is it really text?", path=path, fault=fault) from None
 
 
 def _opened(path: Path, encoding: str | None) -> IO[str]:

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import Count, InputWarning
 from vhem.sequences.readers.options import Reading
 from vhem.sequences.readers.roles import shortened
 
@@ -23,10 +24,12 @@ def warn_of_doubts(reading: Reading) -> None:
     low, high = np.fmin.reduce(sequences.X), np.fmax.reduce(sequences.X)  # NaN where a column has no value
     constant = np.flatnonzero((low == high) & (len(sequences.X) >= _FEW))
     if len(constant):
-        columns = shortened([names[j] for j in constant])
         warnings.warn(
-            f"the same value in every row: column {columns}. It tells nothing apart; leave it out, by naming the "
-            "others as values.",
+            InputWarning(
+                "the same value in every row: column {columns}. It tells nothing apart",
+                "leave it out, by naming the others as {values}",
+                columns=shortened([names[j] for j in constant]),
+            ),
             stacklevel=3,
         )
     for edge in (low, high):
@@ -35,13 +38,15 @@ def warn_of_doubts(reading: Reading) -> None:
 
 
 def _warn_of_single_frames(n: int, id_columns: list[str]) -> None:
-    by = f" (by {shortened(id_columns)})" if id_columns else ""
     warnings.warn(
-        f"each of the {n} sequences{by} has a single frame. A table has one row per frame; choose the id so that the "
-        "rows of a sequence share it. If each row is a whole series, read the numbers as an array of shape (n, T) and "
-        "give vhem.Sequences(array[:, :, None]).",
+        InputWarning(
+            "each of the {n:sequence} (by {columns}) has a single frame. A table has one row per frame",
+            "Choose {id} so that the rows of a sequence share it. If each row is a whole series, read the numbers as "
+            "an array of shape (n, T) and give vhem.Sequences(array[:, :, None])",
+            n=Count(n), columns=shortened(id_columns) or "file",
+        ),
         stacklevel=4,
-    )
+    )  # fmt: skip
 
 
 def _warn_of_code(column: FloatArray, code: float, name: str) -> None:
@@ -52,7 +57,10 @@ def _warn_of_code(column: FloatArray, code: float, name: str) -> None:
     gap = low - code if code < low else code - high
     if n > 1 and (gap > high - low or code < 0 <= low):
         warnings.warn(
-            f"column {name!r} is {code:g} in {n} rows, and between {low:g} and {high:g} in the others: if that stands "
-            "for a missing value, leave those cells empty.",
+            InputWarning(
+                "column {column!r} is {code:g} in {n} rows, and between {low:g} and {high:g} in the others",
+                "if that stands for a missing value, leave those cells empty",
+                column=name, code=code, n=n, low=low, high=high,
+            ),
             stacklevel=4,
-        )
+        )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from vhem._support.errors import InputError
 from vhem._support.paths import existing_file
 from vhem.sequences.container import Sequences
 from vhem.sequences.identity import alike, alike_keys
@@ -77,7 +78,8 @@ def read_as_one(files: list[Path], read: Read) -> Reading:
     owner: dict[Any, Path] = {}
     for key, path in zip(keys, files_of, strict=True):
         if owner.setdefault(key, path) != path:
-            raise ValueError(f"sequence {key!r} is in {owner[key]} and in {path}; a sequence is in one file.")
+            problem = "sequence {key!r} is in {one} and in {other}"
+            raise InputError(problem, "a sequence is in one file", key=key, one=owner[key], other=path)
     groups = None if roles.group is None else alike(g for reading in readings for g in reading.sequences.groups or [])
     return Reading(Sequences._joined([reading.sequences for reading in readings], keys, groups), roles)
 
@@ -85,6 +87,6 @@ def read_as_one(files: list[Path], read: Read) -> Reading:
 def _check_same(files: list[Path], found: list[Any]) -> None:
     for path, own in zip(files, found, strict=True):
         if own != found[0]:
-            raise ValueError(
-                f"{path} has the columns {own}, but {files[0]} has {found[0]}; all files need the same columns."
-            )
+            problem = "{path} has the columns {own}, but {other} has {theirs}"
+            cure = "all files need the same columns"
+            raise InputError(problem, cure, path=path, own=own, other=files[0], theirs=found[0])

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import CellError, InputError, InputTypeError
 from vhem.sequences.long_table import Coded, Table, arranged, joined
 from vhem.sequences.readers.cells import BadCellError
 from vhem.sequences.readers.roles import listed, shortened
@@ -21,9 +22,9 @@ def read_frame(
     """Return the sequences of a table; `Sequences.from_table` documents the arguments."""
     chosen, id_columns = listed(values), listed(id_column)
     if not chosen:
-        raise ValueError("values names no column; list the columns that hold the frame's values.")
+        raise InputError("{values} names no column", "list the columns that hold the frame's values")
     if not id_columns:
-        raise ValueError("id names no column; give the column, or columns, that name the sequence of each row.")
+        raise InputError("{id} names no column", "give the column, or columns, that name the sequence of each row")
     _check_columns(frame, [*id_columns, *chosen, *listed(time), *listed(group)])
     ids = joined([_factorised(frame, name) for name in id_columns])
     X = np.column_stack([_numbers(frame, name, len(ids.codes)) for name in chosen])
@@ -42,39 +43,43 @@ def _check_columns(frame: Any, wanted: list[str]) -> None:
     known = set(names)
     for name in wanted:
         if name not in known:
-            raise ValueError(f"the table has no column {name!r}; it has {shortened(names)}.")
+            problem = "the table has no column {column!r}; it has {columns}"
+            raise InputError(problem, column=name, columns=shortened(names))
 
 
 def _column_names(frame: Any) -> list[Any]:
     if is_lazy(frame):
-        raise TypeError("frame is a LazyFrame, which holds no rows yet; give frame.collect().")
+        raise InputTypeError("{frame} is a LazyFrame, which holds no rows yet", "give frame.collect()")
     # In this order: pyarrow's `columns` are the columns themselves, and its names are `column_names`.
     for attribute in ("column_names", "columns"):
         if hasattr(frame, attribute):
             return list(getattr(frame, attribute))
-    if hasattr(frame, "keys"):
+    if callable(getattr(frame, "keys", None)):
         return list(frame.keys())
-    raise TypeError(f"frame must be a table with named columns, got {type(frame).__name__}.")
+    raise InputTypeError("{frame} must be a table with named columns, got {kind}", kind=type(frame).__name__)
 
 
 def _column(frame: Any, name: str) -> npt.NDArray[Any]:
     values = np.asarray(frame[name])
     if values.ndim != 1:
-        raise ValueError(f"the table has two columns named {name!r}; rename one of them.")
+        raise InputError("the table has two columns named {column!r}", "rename one of them", column=name)
     return values
 
 
 def _numbers(frame: Any, name: str, n_rows: int) -> FloatArray:
     raw = _column(frame, name)
     if len(raw) != n_rows:
-        raise ValueError(f"column {name!r} has {len(raw)} rows, but the ids have {n_rows}.")
+        problem = "column {column!r} has {n} rows, but the ids have {m}"
+        raise InputError(problem, column=name, n=len(raw), m=n_rows)
     if raw.dtype.kind not in "fiubO":
-        raise TypeError(f"column {name!r} holds {raw.dtype} values; columns of values must be numbers.")
+        problem = "column {column!r} holds {kind} values; columns of values must be numbers"
+        raise InputTypeError(problem, column=name, kind=raw.dtype)
     try:
         # Straight from the table: pandas turns its own missing value into NaN only when asked for floats.
         return np.asarray(frame[name], dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"column {name!r} cannot be read as numbers: {error}.") from None
+        problem = "column {column!r} cannot be read as numbers: {fault}"
+        raise InputTypeError(problem, column=name, fault=error) from None
 
 
 def _times(frame: Any, name: str) -> npt.NDArray[Any]:
@@ -89,7 +94,7 @@ def _times(frame: Any, name: str) -> npt.NDArray[Any]:
             return times(values.tolist(), comma=False).values
         except BadCellError as fault:
             if values.dtype.kind == "U" or any(isinstance(value, str) for value in values):
-                raise ValueError(f"column {name!r} {fault} (row {fault.index}).") from None
+                raise fault.error.at(file=None, row=fault.index, column=name) from None
     return values
 
 
@@ -106,15 +111,37 @@ def _missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 def _refuse_missing(values: npt.NDArray[Any], name: str) -> None:
     missing = _missing(values)
     if missing.any():
-        raise ValueError(f"column {name!r} is empty in row {int(np.argmax(missing))}; fill it or drop the row.")
+        row = int(np.argmax(missing))
+        raise CellError("is empty", "fill it or drop the row", value=None, row=row, column=name)
 
 
 def _factorised(frame: Any, name: str) -> Coded:
     """Return a column of names as numbers."""
+    if hasattr(frame[name], "dictionary_encode"):
+        return arrow_coded(frame[name], name)
     values = _column(frame, name)
-    if not len(values):
-        raise ValueError("the table has no rows; at least one sequence is needed.")
     _refuse_missing(values, name)
+    _refuse_no_rows(len(values))
     seen: dict[Any, int] = {}
     codes = np.fromiter((seen.setdefault(v, len(seen)) for v in values.tolist()), np.int64, len(values))
     return Coded(codes, list(seen))
+
+
+def arrow_coded(column: Any, name: str) -> Coded:
+    """Return a column of pyarrow's as numbers, without a look at every row."""
+    encoded = column.combine_chunks().dictionary_encode()
+    if hasattr(encoded, "combine_chunks"):
+        encoded = encoded.combine_chunks()
+    _refuse_no_rows(len(encoded))
+    codes, keys = np.asarray(encoded.indices.fill_null(-1), dtype=np.int64), encoded.dictionary.to_pylist()
+    _refuse_missing(np.array([*keys, None], dtype=object)[codes] if codes.min() < 0 or None in keys else codes, name)
+    used, first = np.unique(codes, return_index=True)  # a dictionary may have entries that no row has, in any order
+    used = used[np.argsort(first)]
+    place = np.empty(len(keys), dtype=np.int64)
+    place[used] = np.arange(len(used))
+    return Coded(place[codes], [keys[k] for k in used])
+
+
+def _refuse_no_rows(n: int) -> None:
+    if not n:
+        raise InputError("the table has no rows; at least one sequence is needed")

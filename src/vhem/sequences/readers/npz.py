@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputError
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.budget import Budget
-from vhem.sequences.readers.options import Reading
+from vhem.sequences.readers.options import Reading, errors_of
 from vhem.sequences.readers.roles import Roles
 
 
@@ -19,26 +20,27 @@ def read_npz(path: Path) -> Reading:
     """Return the sequences of a file: X and lengths, one 3-D array, or an array for each sequence."""
     arrays = _arrays(path)
     if not arrays:
-        raise ValueError(f"{path} holds no arrays.")
-    try:
+        raise InputError("{path} holds no arrays", path=path)
+    with errors_of(path):
         made = _from_arrays(arrays)
-    except (TypeError, ValueError) as fault:
-        raise ValueError(f"{path}: {fault}") from None
     return Reading(made, Roles([], None, [f"x{k + 1}" for k in range(made.n_dims)], None))
 
 
 def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
-        raise ValueError(f"{path} is not an npz file, or is damaged. Write it again with numpy.savez.")
-    with zipfile.ZipFile(path) as parts:
-        Budget(path).spend(sum(part.file_size for part in parts.infolist()))
+        raise InputError("{path} is not an npz file, or is damaged", "Write it again with numpy.savez", path=path)
     try:
+        with zipfile.ZipFile(path) as parts:
+            Budget(path).spend(sum(part.file_size for part in parts.infolist()))
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
+    except InputError:
+        raise
     except ValueError as fault:
-        raise ValueError(f"{path} cannot be read: {fault} Save plain arrays of numbers or text in it.") from None
+        cure = "Save plain arrays of numbers or text in it"
+        raise InputError("{path} cannot be read: {fault}", cure, path=path, fault=fault) from None
     except Exception as fault:  # zipfile and zlib have errors of their own
-        raise ValueError(f"{path} is not an npz file, or is damaged: {fault}") from None
+        raise InputError("{path} is not an npz file, or is damaged: {fault}", path=path, fault=fault) from None
 
 
 def _from_arrays(arrays: dict[str, npt.NDArray[Any]]) -> Sequences:

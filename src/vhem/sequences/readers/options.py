@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from vhem._support.errors import InputError
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.roles import Roles
 
@@ -32,6 +34,15 @@ class Reading(NamedTuple):
 
     sequences: Sequences
     roles: Roles
+
+
+@contextmanager
+def errors_of(path: Path) -> Iterator[None]:
+    """Put the file's name before whatever goes wrong with what it holds."""
+    try:
+        yield
+    except (OSError, TypeError, ValueError) as fault:
+        raise InputError("{path}: {fault}", path=path, fault=fault) from None
 
 
 def extension(path: Path) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from vhem._support.errors import InputError
 from vhem._support.optional import how_to_install
 from vhem.sequences.container import Sequences
-from vhem.sequences.readers.options import Options, Reading, without_extension
+from vhem.sequences.readers.options import Options, Reading, errors_of, without_extension
 from vhem.sequences.readers.roles import given_or_guessed, listed
 
 _FILE = "(file)"  # the column that names the one sequence of a file without ids
@@ -24,18 +25,16 @@ def read_parquet(path: Path, options: Options) -> Reading:
     try:
         kinds = {field.name: field.type for field in pq.read_schema(path)}
     except (pa.ArrowException, OSError) as fault:
-        raise ValueError(f"{path} cannot be read as parquet: {fault}") from None
+        raise InputError("{path} cannot be read as parquet: {fault}", path=path, fault=fault) from None
 
     def is_numeric(name: str) -> bool:
         kind = kinds[name]
         return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
-    try:
+    with errors_of(path):
         roles = given_or_guessed(list(kinds), is_numeric, *options[:4])
         needed = dict.fromkeys([*roles.id, *roles.values, *listed(roles.time), *listed(roles.group)])
-        frame = pq.read_table(path, columns=list(needed))
+        frame = pq.read_table(path, columns=list(needed))  # pyarrow's errors are ValueErrors too
         if not roles.id:
             frame = frame.append_column(_FILE, pa.array([without_extension(path)] * len(frame)))
         return Reading(Sequences.from_table(frame, roles.id or _FILE, roles.time, roles.values, roles.group), roles)
-    except (TypeError, ValueError, pa.ArrowException) as fault:
-        raise ValueError(f"{path}: {fault}") from None

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from vhem._support.errors import InputError, InputTypeError, ParameterError
 from vhem._support.paths import checked_path
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.bvh import read_motion
@@ -40,15 +41,15 @@ def read_sequences(
         A long table with one row per frame: csv, tsv (also compressed, .csv.gz), parquet, xls, xlsx. Or npz: arrays `X`
         and `lengths` (and perhaps `ids` and `groups`), one 3-D array (n, T, d), or one (T, d) array for each sequence.
         Or a BVH motion file: one sequence, its channels as columns. A folder, or a pattern such as ``"data/*.csv"``:
-        each file is one sequence, named by the file; sub-folders become groups. With `id`, the files are parts of one
-        long table instead.
+        each file is one sequence, named by the file; sub-folders become groups; hidden files and folders are left out.
+        With `id`, the files are parts of one long table instead.
     id : str or list of str, optional
         Column, or columns together (subject and trial), that name the sequence of each row. An empty list: all rows are
-        one sequence. Without it, columns named like "id", or "subject" and "trial", are taken, or the only column of
-        text; where that leaves a doubt, the error lists the columns.
+        one sequence. If not given, columns named like "id", or "subject" and "trial", are taken, or the only column of
+        text; if that is not clear, the error lists the columns.
     time : str, optional
-        Column by which the rows of a sequence are sorted: numbers or ISO dates. Without it, a single column named like
-        "time" or "frame" is taken, else rows stay in the order of the file.
+        Column by which the rows of a sequence are sorted: numbers or ISO dates, with time zones or without. If not
+        given, a single column named like "time" or "frame" is taken, else rows stay in the order of the file.
     values : list of str, optional
         Columns of values; all other columns of numbers if not given. Empty cells, "NA", "NaN", "null", "-" and "." are
         missing values.
@@ -64,8 +65,14 @@ def read_sequences(
     Returns
     -------
     Sequences
-        With ids and groups. Sequences come in the order of their first rows. Ids are integers where all are written as
-        plain ones, else text: "007" stays as it is.
+        With ids and groups, in the order of their first rows. Ids are integers where all are written as plain ones,
+        else text: "007" stays as it is. `Sequences.keys` has the cells of several id columns as tuples.
+
+    Warns
+    -----
+    UserWarning
+        If a value like -9999 looks like a code for missing values, a column never changes, or all sequences have a
+        single row.
 
     Notes
     -----
@@ -94,7 +101,7 @@ def read_sequences(
 def read_with_roles(path: str | Path, options: Options) -> Reading:
     """Read sequences as `read_sequences` does, and tell which columns were taken for what."""
     if options.decimal not in ("auto", ".", ","):
-        raise ValueError(f"decimal must be 'auto', '.' or ',', got {options.decimal!r}.")
+        raise ParameterError("decimal", options.decimal, "must be 'auto', '.' or ','")
     _refuse_table(path)
     place = checked_path(path)
     if place.is_file():
@@ -108,11 +115,11 @@ def read_with_roles(path: str | Path, options: Options) -> Reading:
 def _refuse_table(path: Any) -> None:
     """Refuse a table in memory, without printing it."""
     if isinstance(path, dict) or is_lazy(path) or hasattr(path, "columns"):
-        frame = "frame.collect()" if is_lazy(path) else "frame"
-        raise TypeError(
-            f"path is a {type(path).__name__}, not the name of a file. For a table in memory use "
-            f"vhem.Sequences.from_table({frame}, id=…, values=[…])."
-        )
+        raise InputTypeError(
+            "{path} is a {kind}, not the name of a file",
+            "For a table in memory use vhem.Sequences.from_table({frame}, id=..., values=[...])",
+            kind=type(path).__name__, frame="frame.collect()" if is_lazy(path) else "frame",
+        )  # fmt: skip
 
 
 def _read_file(path: Path, options: Options) -> Reading:
@@ -125,5 +132,5 @@ def _read_file(path: Path, options: Options) -> Reading:
         ".bvh": lambda: read_motion(path, options),
     }
     if suffix not in readers:
-        raise ValueError(f"{path} has an unknown extension; known are {known()}.")
+        raise InputError("{path} has an unknown extension; known are {known}", path=path, known=known())
     return readers[suffix]()

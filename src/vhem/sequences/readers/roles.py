@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+from vhem._support.errors import InputError
+
 _ID = {"id", "sequence", "sequenceid", "seq", "seqid", "series", "seriesid", "caseid", "recording", "recordingid"}
 _SUBJECT = {"subject", "subjectid", "participant", "participantid", "person", "personid", "viewer", "viewerid"}
 _SUBJECT |= {"user", "userid", "patient", "patientid", "subj", "observer"}
@@ -59,7 +61,9 @@ def given_or_guessed(
     """
     told, known = {*listed(id), *listed(values), *listed(time), *listed(group)}, set(columns)
     for name in told - known:
-        raise ValueError(f"there is no column {name!r}; the columns are {shortened(columns)}.")
+        raise InputError(
+            "there is no column {column!r}; the columns are {columns}", column=name, columns=shortened(columns)
+        )
     free = [name for name in columns if name not in told and not name.startswith("(unnamed")]
     if id is None:
         ids, group = _guessed_id(free, is_numeric, group)
@@ -74,9 +78,8 @@ def given_or_guessed(
         naming = _ID | _SUBJECT | _TRIAL | _GROUP  # their numbers are names, not measurements
         chosen = [n for n in free if n not in (*ids, group) and _plain(n) not in naming and is_numeric(n)]
     if not chosen:
-        raise ValueError(
-            f"no column of numbers is left for the values; the columns are {shortened(columns)}. Give values."
-        )
+        problem = "no column of numbers is left for the values; the columns are {columns}"
+        raise InputError(problem, "Give {values}", columns=shortened(columns))
     return Roles(ids, time, chosen, group)
 
 
@@ -95,9 +98,10 @@ def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str |
     texts = [name for name in free if not is_numeric(name)]
     if not (named or subjects or trials) and len(texts) == 1:
         return texts, group
-    raise ValueError(
-        f"which column names the sequences? The columns are {shortened(free)}. Give id, one or several of them "
-        "(subject and trial, say), or an empty list (--one-sequence on the command line) if all rows are one sequence."
+    raise InputError(
+        "which column names the sequences? The columns are {columns}",
+        "Give {id}, one or several of them (subject and trial, say), or {id:[]} if all rows are one sequence",
+        columns=shortened(free),
     )
 
 

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vhem._support.errors import InputError
+
 _ROWS = 10_000  # at a time
 
 Columns = list[Sequence[Any]]
@@ -54,17 +56,17 @@ class Rows:
             if not is_blank(row):
                 break
         else:
-            raise ValueError(f"{self.path} is empty.")
-        while row[-1] in ("", None):
+            raise InputError("{path} is empty", path=self.path)
+        while is_blank(row[-1:]):
             row = row[:-1]
         names = [str(cell).strip() or f"(unnamed {k + 1})" for k, cell in enumerate(row)]
         if all(map(_is_number, names)):
-            raise ValueError(
-                f"{self.path} has no header: its first row is {', '.join(names[:6])}. Write the columns' names there."
-            )
+            problem = "{path} has no header: its first row is {first}"
+            raise InputError(problem, "Write the columns' names there", path=self.path, first=", ".join(names[:6]))
         often, n = Counter(names).most_common(1)[0]
         if n > 1:
-            raise ValueError(f"{self.path} has two columns named {often!r}; rename one of them.")
+            problem = "{path} has two columns named {column!r}"
+            raise InputError(problem, "rename one of them", path=self.path, column=often)
         return names
 
     def chunks(self) -> Iterator[Columns]:
@@ -93,20 +95,21 @@ class Rows:
 
     def _check_width(self, number: int, row: list[Any], width: int) -> None:
         if len(row) < width or not is_blank(row[width:]):
-            raise ValueError(
-                f"{self.path}, row {number}: {len(row)} cells instead of {width} ({', '.join(map(str, row[:8]))}). Is "
-                "a delimiter missing, or a decimal comma taken for one?"
-            )
+            raise InputError(
+                "{path}, row {row}: {n} cells instead of {width} ({first})",
+                "Is a delimiter missing, or a decimal comma taken for one?",
+                path=self.path, row=number, n=len(row), width=width, first=", ".join(map(str, row[:8])),
+            )  # fmt: skip
 
-    def place(self, index: int) -> str:
-        """Return where the row of data of this index is in the file, the header being row 1."""
+    def number(self, index: int) -> int:
+        """Return which row of the file the row of data of this index is, the header being row 1."""
         first, number = self._segments[bisect.bisect_right(self._segments, (index, 1 << 62)) - 1]
-        return f"row {number + index - first}"
+        return number + index - first
 
 
 def is_blank(row: list[Any]) -> bool:
     """Whether a row has no cell with anything in it."""
-    return all(cell in ("", None) for cell in row)
+    return all(cell is None or (isinstance(cell, str) and not cell.strip()) for cell in row)
 
 
 def _is_number(text: str) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+from vhem._support.errors import InputError
 from vhem._support.optional import how_to_install
 from vhem.sequences.readers.budget import Budget
 from vhem.sequences.readers.rows import Block, is_blank, row_blocks
@@ -17,6 +18,7 @@ _CELL_BYTES = 100  # of memory per cell of a sheet, empty ones too, roughly
 _REFERENCE = re.compile(rb"""\br\s?=\s?["']([A-Z]{0,3})([0-9]{1,7})["']""")
 _LONGEST_REFERENCE = 40  # in bytes
 _CHUNK = 1 << 20
+_DAMAGED = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError)
 
 
 def spreadsheet_blocks(path: Path, sheet: str | int) -> Iterator[Block]:
@@ -33,9 +35,10 @@ def spreadsheet_blocks(path: Path, sheet: str | int) -> Iterator[Block]:
         book = CalamineWorkbook.from_path(str(path))
         opened = book.get_sheet_by_index(sheet) if isinstance(sheet, int) else book.get_sheet_by_name(sheet)
     except WorksheetNotFound:
-        raise ValueError(f"{path} has no sheet {sheet!r}; it has {', '.join(map(repr, book.sheet_names))}.") from None
-    except (CalamineError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as fault:
-        raise ValueError(f"{path} cannot be read as a spreadsheet: {fault}") from None
+        known = ", ".join(map(repr, book.sheet_names))
+        raise InputError("{path} has no sheet {name!r}; it has {known}", path=path, name=sheet, known=known) from None
+    except (CalamineError, *_DAMAGED) as fault:
+        raise InputError("{path} cannot be read as a spreadsheet: {fault}", path=path, fault=fault) from None
     rows = iter(opened.to_python(skip_empty_area=False))
     for row in rows:
         yield Block(1, None, [row])
@@ -58,10 +61,11 @@ def _check_size(path: Path) -> None:
             with book.open(part) as file:
                 n_rows, n_columns = _extent(file)
             if not budget.allows(n_rows * n_columns * _CELL_BYTES):
-                raise ValueError(
-                    f"{path} is small, but has cells as far out as row {n_rows:,} and column {n_columns:,} "
-                    f"({part.filename}). Delete what is not part of the table, or save the sheet as csv."
-                )
+                raise InputError(
+                    "{path} is small, but has cells as far out as row {row:,} and column {column:,} ({part})",
+                    "Delete what is not part of the table", "save the sheet as csv",
+                    path=path, row=n_rows, column=n_columns, part=part.filename,
+                )  # fmt: skip
 
 
 def _extent(file: IO[bytes]) -> tuple[int, int]:

@@ -9,7 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import CellError
 from vhem.sequences.readers.cells import BadCellError, is_missing, numbers, quoted
+
+_KEEP = "leave out {time} to keep the order of the rows"
+_EMPTY = ("give every row its time", _KEEP)
 
 
 class Times(NamedTuple):
@@ -27,14 +31,14 @@ def times(cells: Sequence[Any], comma: bool) -> Times:
     >>> times(["2024-10-27 02:30+02:00", "2024-10-27 02:10+01:00"], comma=False).values.astype("M8[m]").tolist()
     [datetime.datetime(2024, 10, 27, 0, 30), datetime.datetime(2024, 10, 27, 1, 10)]
     """
-    missing = next((i for i, cell in enumerate(cells) if is_missing(cell)), None)
-    if missing is not None:
-        cure = "give every row its time, or leave out time to keep the order of the rows"
-        raise BadCellError(missing, cells[missing], f"is empty; {cure}")
     try:
-        return Times(numbers(cells, comma), "numbers")
+        found = numbers(cells, comma)
     except BadCellError:
         return _dates(cells)
+    if np.isnan(found).any():
+        i = int(np.argmax(np.isnan(found)))
+        raise BadCellError(i, CellError("is empty", *_EMPTY, value=cells[i]))
+    return Times(found, "numbers")
 
 
 def _dates(cells: Sequence[Any]) -> Times:
@@ -44,10 +48,9 @@ def _dates(cells: Sequence[Any]) -> Times:
         found = [date.astimezone(datetime.UTC).replace(tzinfo=None) for date in found]
     elif any(zoned):
         i = zoned.index(not zoned[0])
+        problem = "has {value!r}, {here} a time zone, where other rows are {there}"
         here, there = ("with", "without") if zoned[i] else ("without", "with")
-        raise BadCellError(
-            i, cells[i], f"has {quoted(cells[i])}, {here} a time zone, where other rows are {there}; use one"
-        )
+        raise BadCellError(i, CellError(problem, "use one form", value=cells[i], here=here, there=there))
     kind = "dates with time zones" if zoned[0] else "dates without time zones"
     return Times(np.array(found, dtype="datetime64[us]"), kind)
 
@@ -62,9 +65,7 @@ def _date(i: int, cell: Any) -> datetime.datetime:
             return datetime.datetime.combine(cell, datetime.time())
     except ValueError:
         pass
-    raise BadCellError(
-        i,
-        cell,
-        f"has {quoted(cell)}, neither a number nor a date like 2024-05-31 14:02:11; rewrite it, or leave out time to "
-        "keep the order of the rows",
-    )
+    if is_missing(cell):
+        raise BadCellError(i, CellError("is empty", *_EMPTY, value=cell))
+    problem = "has {shown}, neither a number nor a date like 2024-05-31 14:02:11"
+    raise BadCellError(i, CellError(problem, "rewrite it", _KEEP, value=cell, shown=quoted(cell)))

@@ -34,7 +34,7 @@ class History(NamedTuple):
     converged: bool
 
 
-class Run(NamedTuple):
+class FitFacts(NamedTuple):
     """What a report says about the run."""
 
     method: str
@@ -45,10 +45,10 @@ class Run(NamedTuple):
     recipe: str  #: Python that does the same again; may be empty
 
 
-def run_of(fit: Any, data: str) -> Run:
+def facts_of(fit: Any, data: str) -> FitFacts:
     """Return what a fitted estimator says about its run; `data` is the name of what it was fitted to."""
     fits = fit.fits_ if isinstance(fit, HierarchicalVHEM) else [fit]
-    return Run(
+    return FitFacts(
         type(fit).__name__, _settings(fit), _figures(fits), histories(fits[0]), _warnings(fits), _recipe(fit, data)
     )
 
@@ -71,8 +71,8 @@ def _figures(fits: list[Any]) -> list[Figure]:
                 Figure(f"Lower bound{at}", f"{one.lower_bound_:,.2f}", "of the log-likelihood; higher is better")
             )
         if hasattr(one, "n_iter_"):
-            settled = "settled" if getattr(one, "converged_", True) else "stopped before it had settled"
-            rows.append(Figure(f"Iterations{at}", str(one.n_iter_), settled))
+            ending = "converged" if getattr(one, "converged_", True) else "stopped before it had converged"
+            rows.append(Figure(f"Iterations{at}", str(one.n_iter_), ending))
     return rows
 
 
@@ -88,7 +88,7 @@ def _warnings(fits: list[Any]) -> list[str]:
     found = []
     for one in fits:
         if not getattr(one, "converged_", True):
-            found.append(f"The fit stopped after {one.n_iter_} iterations before the bound had settled.")
+            found.append(f"The fit stopped after {one.n_iter_} iterations before the bound had converged.")
         if getattr(one, "n_empty_clusters_", 0):
             found.append(f"{one.n_empty_clusters_} clusters are empty: their centres say nothing.")
         if getattr(one, "n_unvisited_states_", 0):

@@ -1,0 +1,111 @@
+"""One HMM for every group of sequences, from several starts: what `fit_hmms` and the starts of mixtures rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from vhem._support.arrays import BoolArray
+from vhem._support.checks import check_choice
+from vhem.em.baum_welch import BaumWelch, Fits, learn
+from vhem.em.grouped import Batch, Scale
+from vhem.em.loop import Limits
+from vhem.em.parameters import check_values
+from vhem.em.progress import FitReporter
+from vhem.em.sequence_starts import STARTS, start_names
+from vhem.em.settings import Priors, Shape
+from vhem.em.topology import allowed
+from vhem.kernels.models import Models
+from vhem.models import H3M, HMM
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitPlan:
+    """What all fits of one call share."""
+
+    shape: Shape
+    priors: Priors
+    limits: Limits
+    init: str | H3M | HMM = "auto"
+    n_init: int = 1
+    n_threads: int = 1
+    reporter: FitReporter = field(default_factory=FitReporter)
+
+    @staticmethod
+    def checked(
+        *, n_mix: int, covariance_type: str, topology: str, reg_covar: float, startprob_prior: float,
+        transmat_prior: float, covars_prior: float, max_iter: int, tol: float, **rest: Any,
+    ) -> FitPlan:  # fmt: skip
+        """Return a plan of parameters as users give them; the number of states is still to come."""
+        check_values(
+            n_mix=n_mix, covariance_type=covariance_type, topology=topology, n_init=rest.get("n_init", 1),
+            max_iter=max_iter, tol=tol, reg_covar=reg_covar, startprob_prior=startprob_prior,
+            transmat_prior=transmat_prior, covars_prior=covars_prior,
+        )  # fmt: skip
+        if not isinstance(rest.get("init", "auto"), (H3M, HMM)):
+            check_choice("init", rest.get("init", "auto"), ("auto", *STARTS))
+        priors = Priors(startprob=startprob_prior, transmat=transmat_prior, covars=covars_prior, reg_covar=reg_covar)
+        shape = Shape(n_states=1, n_mix=n_mix, covariance_type=covariance_type, topology=topology)
+        return FitPlan(shape=shape, priors=priors, limits=Limits(max_iter=max_iter, tol=tol), **rest)
+
+    def with_states(self, n_states: int) -> FitPlan:
+        """Return the plan for HMMs of another size."""
+        return replace(self, shape=replace(self.shape, n_states=n_states))
+
+    def brief(self, max_iter: int, **changes: Any) -> FitPlan:
+        """Return the plan for a start, which need not converge."""
+        return replace(self, limits=Limits(max_iter=max_iter, tol=self.limits.tol), **changes)
+
+
+def fit_batch(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Generator) -> Fits:
+    """Fit one HMM to every group, from every start, and keep the best of each."""
+    if not isinstance(plan.init, str):
+        start = given_start(plan.init, len(batch.ids), batch.X.shape[1])
+        return _fitted(batch, scale, start, (start.startprob > 0, start.transmat > 0), plan, rng)
+    best: Fits | None = None
+    for make in start_names(plan.init, plan.shape.topology, plan.n_init):
+        start = make(batch, scale, plan.shape, rng, plan.n_threads)
+        now = _fitted(batch, scale, start, allowed(plan.shape.topology, plan.shape.n_states), plan, rng)
+        if best is None:
+            best = now
+        else:
+            better = np.flatnonzero(now.objectives > best.objectives)
+            best.put(better, now, better)
+    assert best is not None
+    return best if plan.shape.topology != "ergodic" else _most_visited_first(best)
+
+
+def _fitted(
+    batch: Batch,
+    scale: Scale,
+    start: Models,
+    masks: tuple[BoolArray, BoolArray],
+    plan: FitPlan,
+    rng: np.random.Generator,
+) -> Fits:
+    prior, reporter = plan.priors.spread(*masks, scale), plan.reporter
+    problem = BaumWelch.of(batch, prior, start.shape[1], strict=plan.priors.are_none, rng=rng, n_threads=plan.n_threads)
+    reporter.begin(len(batch.ids))
+    return learn(problem, start, plan.limits, reporter.watch)
+
+
+def given_start(init: H3M | HMM, n: int, n_dims: int) -> Models:
+    """Return copies of the HMMs to start from, one for each of n groups."""
+    if init.n_dims != n_dims:
+        raise ValueError(f"init has {init.n_dims} dimensions, but the sequences have {n_dims}; they must agree.")
+    if isinstance(init, HMM):
+        init = H3M([init])
+        index = np.zeros(n, dtype=np.intp)
+    elif len(init) != n:
+        raise ValueError(f"init has {len(init)} HMMs for {n} sequences or groups: give one for each, or one HMM.")
+    else:
+        index = np.arange(n)
+    return init.parameters.take(index)
+
+
+def _most_visited_first(fits: Fits) -> Fits:
+    order = np.argsort(-fits.occupancy, axis=1, kind="stable")
+    occupancy = np.take_along_axis(fits.occupancy, order, axis=1)
+    return fits._replace(models=fits.models.reordered(order), occupancy=occupancy)

@@ -1,0 +1,27 @@
+"""One order of clusters and states, so that equal results come out equal."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.kernels.models import Models
+from vhem.models.stationary import long_run_occupancies
+
+
+def canonical_order(models: Models, weights: FloatArray) -> tuple[Models, FloatArray]:
+    """Return the models heaviest first, and in each the states by the time spent in them in the long run.
+
+    Ties, up to rounding, are broken by where the states lie.
+    """
+    real = np.arange(models.shape[1]) < models.n_states[:, None]
+    mass = np.where(real, long_run_occupancies(models), -1.0)
+    center = np.einsum("ksm,ksmd->ksd", models.mix_weights, models.components.centre())
+    order = np.stack([_sorted_by(m, c) for m, c in zip(mass, center, strict=True)])
+    first = _sorted_by(weights, np.take_along_axis(center, order[:, :, None], 1)[:, 0])
+    return models.reordered(order).take(first), weights[first]
+
+
+def _sorted_by(key: FloatArray, ties: FloatArray) -> IntArray:
+    columns = [ties[:, k] for k in range(ties.shape[1] - 1, -1, -1)]
+    return np.lexsort([*columns, -np.round(key, 9)])

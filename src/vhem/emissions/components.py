@@ -1,0 +1,207 @@
+"""The protocol of emission families.
+
+A state emits a mixture, Σ_m c_m f(y; θ_m). Mixing is the same for every family, so the primitive is not the emission of
+a state but `Components`: a block of distributions f(·; θ) of one family, whose parameters lie in arrays with common
+leading axes, (K, S, M) for K HMMs with S states and M components per state, or any others. A new family is one file
+with a subclass; docs/extending.md goes through it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.immutable import frozen
+from vhem._support.places import Names
+
+#: What an M-step divides: sums with the leading axes of the components, "count" (Σ u) and the family's own.
+Sums = dict[str, FloatArray]
+
+
+class FamilyPrior(ABC):
+    """What is known of the components of K HMMs before the data."""
+
+    @abstractmethod
+    def take(self, index: Any) -> FamilyPrior:
+        """Return the priors of the HMMs at `index`."""
+
+    @property
+    @abstractmethod
+    def is_flat(self) -> bool:
+        """Whether it adds nothing to the objective."""
+
+
+class Maximised(NamedTuple):
+    """The M-step's components."""
+
+    components: Components
+    far: bool  #: whether components moved so far from the anchors that their sums have lost digits
+
+
+class Components(ABC):
+    """Distributions of one family. Values: nothing changes them in place but the loops that made them."""
+
+    family: ClassVar[str]  #: in files, messages and engines
+    fields: ClassVar[tuple[str, ...]]  #: the names of the arrays
+
+    # -- arrays: everything generic rests on these
+
+    @property
+    @abstractmethod
+    def lead(self) -> tuple[int, ...]:
+        """The leading axes."""
+
+    @property
+    @abstractmethod
+    def n_dims(self) -> int:
+        """Columns of a frame."""
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """Return the parameters by name."""
+        return {name: getattr(self, name) for name in self.fields}
+
+    def map(self, change: Callable[[FloatArray], FloatArray]) -> Self:
+        """Return components with every array changed in the same way, along leading axes."""
+        return type(self)(*(change(getattr(self, name)) for name in self.fields))
+
+    def take(self, index: Any) -> Self:
+        """Return the components at `index` of the leading axes."""
+        return self.map(lambda array: array[index])
+
+    def reshaped(self, *lead: int) -> Self:
+        """Return the same components under other leading axes."""
+        old = len(self.lead)
+        return self.map(lambda array: array.reshape(*lead, *array.shape[old:]))
+
+    def put(self, index: Any, other: Self) -> None:
+        """Overwrite the components at `index`."""
+        for name in self.fields:
+            getattr(self, name)[index] = getattr(other, name)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], join: Callable[..., FloatArray] = np.concatenate) -> Self:
+        """Return several blocks as one, along their first axis (`np.stack`: along a new one)."""
+        return cls(*(join([getattr(part, name) for part in parts]) for name in cls.fields))
+
+    @abstractmethod
+    def matched(self, others: Sequence[Self]) -> Self:
+        """Return the same distributions in a form that can lie in one array with `others`."""
+
+    @abstractmethod
+    def padding(self) -> Self:
+        """Return one component, without leading axes, that is harmless to compute with."""
+
+    @abstractmethod
+    def checked(self, used: BoolArray, mix_weights: FloatArray, names: Names) -> Self:
+        """Return components (K, S, M) with harmless padding, if those of states in use (K, S) are right."""
+
+    def frozen(self) -> Self:
+        """Return components whose arrays are read-only."""
+        return self.map(frozen)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        pairs = zip(self.arrays().values(), other.arrays().values(), strict=True)
+        return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # -- frames
+
+    @abstractmethod
+    def log_density(self, X: FloatArray) -> FloatArray:
+        """Return log f(y; θ) of every frame of `X` (T, d): (T, *lead). NaN is integrated out."""
+
+    @abstractmethod
+    def draw(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Return one random frame for each entry of `index`, which counts through all leading axes."""
+
+    # -- sums, and the M-step made of them
+
+    @abstractmethod
+    def no_sums(self) -> Sums:
+        """Return sums of nothing."""
+
+    @abstractmethod
+    def frame_sums(self, X: FloatArray, u: FloatArray, anchors: Self) -> Sums:
+        """Return the sums over frames, each counting u (T, *lead); NaN enters by its conditional expectation."""
+
+    @abstractmethod
+    def expected_sums(self, u: FloatArray, anchors: Self) -> Sums:
+        """Return the sums expected of frames drawn from these components, each counting u (*lead, *anchors.lead)."""
+
+    @abstractmethod
+    def maximised(self, sums: Sums, anchors: Self, prior: FamilyPrior | None) -> Maximised:
+        """Return the components that the sums, made about `anchors`, and the prior make most likely.
+
+        Where "count" is zero and the prior says nothing, the present value stays.
+        """
+
+    # -- pairs of distributions
+
+    @abstractmethod
+    def expected_log_density(self, other: Self) -> FloatArray:
+        """Return E_{y~self} log other(y) of every pair, (*lead, *other.lead)."""
+
+    def log_overlap(self, other: Self, power: float) -> FloatArray:
+        """Return log ∫ self(y)^power other(y)^power dy of every pair; families that cannot say so."""
+        del other, power
+        raise NotImplementedError(f"there is no probability product kernel between {self.family} emissions.")
+
+    # -- priors, starts, words
+
+    @abstractmethod
+    def log_prior(self, prior: FamilyPrior) -> FloatArray:
+        """Return the log density of each HMM's components under the prior, up to a constant, (K,)."""
+
+    @abstractmethod
+    def above_floor(self, prior: FamilyPrior) -> Self:
+        """Return components that the M-step could have made: where EM must start, lest its first step go down."""
+
+    @abstractmethod
+    def n_at_floor(self, prior: FamilyPrior) -> IntArray:
+        """Return how many components of each HMM have a parameter at its floor, (K,)."""
+
+    @abstractmethod
+    def seeded(self, frames: FloatArray, prior: FamilyPrior, k: int) -> Self:
+        """Return one component of HMM k around each of some frames, as wide as the data: a new beginning."""
+
+    @abstractmethod
+    def nudged(self, amount: float, rng: np.random.Generator) -> Self:
+        """Return components moved at random by so many standard deviations."""
+
+    @abstractmethod
+    def apart(self, amount: float, whole: Self) -> tuple[Self, Self]:
+        """Return two sets of components, moved apart by so many standard deviations of `whole` (one, or one each)."""
+
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Return the number of free parameters of one component."""
+
+    @abstractmethod
+    def centre(self) -> FloatArray:
+        """Return where the components lie, (*lead, d): for ordering and for summaries."""
+
+
+def pooled(components: Components, weights: FloatArray, labels: npt.NDArray[np.intp], n: int) -> Components:
+    """Return for each of n labels the one component that stands for all components with that label.
+
+    The M-step on the expected statistics of the parts, so any family can do it. `components` has one leading axis; a
+    label without weight averages its members evenly.
+    """
+    u = np.where(labels[:, None] == np.arange(n), weights[:, None], 0.0)
+    empty = u.sum(axis=0) == 0
+    if empty.any():
+        u[:, empty] = labels[:, None] == np.flatnonzero(empty)
+    first = np.array([int(np.argmax(labels == label)) for label in range(n)])
+    now = components.take(first)
+    made = now.maximised(components.expected_sums(u, now), now, None)
+    if made.far:
+        made = now.maximised(components.expected_sums(u, made.components), made.components, None)
+    return made.components
