@@ -23,11 +23,13 @@ import vhem
 from vhem.cli import app
 from vhem.cli.in_words import of_hmm
 from vhem.cli.number import advice
+from vhem.cli.run_clustering import read_classes
 from vhem.cli.run_folder import RunFolder
 from vhem.datasets import simulated_study
 from vhem.estimators.selection import ClusterNumbers
+from vhem.executors.dask import ClusterLostError
 from vhem.files import describe
-from vhem.files.labels import write_columns
+from vhem.files.labels import as_written, write_columns
 
 VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
 
@@ -287,7 +289,7 @@ def test_convert_and_info(clustered, tmp_path, study):
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "day"], "--per must be auto, sequence or group"),
         (["tree", "good.csv", "--levels", "a,b", "-o", "out"], "--levels must be numbers like 8,4,2"),
         (["mixture", "good.csv", "-k", "2", "--states", "1-3", "-o", "out"], "--states must be one number"),
-        (["fit", "cut.vhem", "-o", "out"], "cut.vhem is cut short"),
+        (["fit", "cut.vhem", "-o", "out"], "cut.vhem is truncated"),
         (["fit", "model.vhem", "-o", "out"], "holds HMMs; sequences are needed"),
         (["info", "good.csv", "--decimal", "x"], "--decimal must be 'auto', '.' or ','"),
         (["score", "lds.vhem", "good.csv"], "holds a LinearDynamicalSystem; an HMM, or a mixture of HMMs, is needed"),
@@ -323,11 +325,55 @@ def test_wrong_input_is_told_in_one_line(tmp_path, monkeypatch, words, message):
     assert isinstance(shown.exception, (ValueError, TypeError, OSError))
 
 
-def test_a_reader_that_has_seen_enough(study, clustered):
+@pytest.mark.parametrize("reader", ["head -1", "true"])
+def test_a_reader_that_has_seen_enough(study, clustered, reader):
+    """Output is written in blocks, as it is wherever PYTHONUNBUFFERED is not set: the last one at the very end."""
     words = " ".join(map(str, [*VHEM[:2], f"'{VHEM[2]}'", "score", clustered[0], study[0]]))
-    done = subprocess.run(["bash", "-c", f"{words} | head -1"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("id,")
+    blocks = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(["bash", "-c", f"{words} | {reader}"], capture_output=True, text=True, check=True, env=blocks)
+    assert done.stdout.startswith("id," if reader == "head -1" else "")
     assert done.stderr == ""
+
+
+def test_a_file_that_cannot_be_written_is_named(study, clustered, tmp_path):
+    words = " ".join(map(str, [*VHEM[:2], f"'{VHEM[2]}'", "score", clustered[0], study[0], "-o", tmp_path / "s.csv"]))
+    done = subprocess.run(["bash", "-c", f"ulimit -f 0; {words}"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"vhem: {tmp_path / 's.csv'}: cannot write: file too large. Check the name, the disk" in done.stderr
+
+
+def test_a_cluster_that_is_lost_is_told_in_one_line(monkeypatch, study, tmp_path):
+    lost = ClusterLostError("the Dask scheduler at {address} went away", "Start it again", address="tcp://n_init:1")
+
+    def gone(*_):
+        raise lost
+
+    monkeypatch.setattr("vhem.cli.fit.learned", gone)
+    message = run("fit", study[0], "-o", tmp_path / "o", code=1).stderr
+    assert message == "vhem: the Dask scheduler at tcp://n_init:1 went away. Start it again.\n"
+
+
+def test_users_words_are_not_rewritten(tmp_path):
+    message = run("cluster", "n_states/nosuch.csv", "-k", 2, "-o", tmp_path / "o", code=1).stderr
+    assert message == "vhem: there is no file n_states/nosuch.csv: there is no folder n_states. Check the name.\n"
+
+
+def test_cells_that_a_spreadsheet_would_run_are_harmless(tmp_path):
+    names = ["=cmd|'/c calc'!A1", "@sum", "-a", "-3", "'=x", "ann"]
+    vhem.write_labels(tmp_path / "labels.csv", names, np.zeros(6, dtype=int))
+    with open(tmp_path / "labels.csv", newline="") as file:
+        written = [row[0] for row in csv.reader(file)][1:]
+    assert written == ["'=cmd|'/c calc'!A1", "'@sum", "'-a", "-3", "''=x", "ann"]
+    assert list(map(as_written, written)) == names
+    (tmp_path / "classes.csv").write_text("id;class\n" + "".join(f"{name};c\n" for name in written))
+    assert read_classes(tmp_path / "classes.csv", names) == ["c"] * 6
+
+
+@pytest.mark.parametrize("words", [["-h"], ["cluster", "-h"], ["experiment", "motion", "-h"]])
+def test_help_shows_flags_without_a_value(words):
+    shown = run(*words).stdout
+    assert "--help" in shown
+    assert "<bool>" not in shown
 
 
 @pytest.mark.parametrize(
@@ -341,7 +387,7 @@ def test_a_reader_that_has_seen_enough(study, clustered):
         (["cluster", "x.csv", "-k", "three", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
         (
             ["cluster", "x.csv", "-k", "3", "--tau", "2.5", "-o", "o"],
-            "vhem cluster: invalid value for '--tau': this is no integer.",
+            "vhem cluster: invalid value for '--tau': ",
         ),
         (["cluster", "x.csv", "-k", "0", "-o", "o"], "vhem cluster: invalid value for '--clusters'"),
         (["cluster", "x.csv", "-k"], "vhem cluster: option '-k' requires an argument"),
@@ -586,7 +632,10 @@ def test_what_three_criteria_advise(stability, said):
 
 def test_a_person_among_the_ids_is_no_group_unless_it_is_said(study, tmp_path):
     words = ("cluster", study[0], "--id", "viewer,trial", "-k", 2, "--restarts", 1, "--starts", 1)
-    said = "every sequence has an HMM of its own; for one HMM per viewer, give --group viewer."
+    said = (
+        "every sequence has an HMM of its own; for one HMM per viewer, give --group viewer, or --per sequence if this "
+        "is intended."
+    )
     assert f"note: {said}\n" in run(*words, "-o", tmp_path / "alone").stderr
     assert said in RunFolder(tmp_path / "alone").summary["notes"]
     assert said not in run(*words, "--group", "viewer", "-o", tmp_path / "grouped").stderr

@@ -79,7 +79,7 @@ def test_broken_parts(days, tmp_path):
     assert "part 'day3.parquet, row groups 0 to 0': sequence 0 (id 1) has inf" in message
     result = mixture_of(folder, tmp_path / "out", "--skip-broken")
     assert "in 6 parts (1 more were broken)" in result.stdout
-    assert "1 of 7 parts were skipped" in result.output
+    assert "1 of 7 parts was skipped" in result.output
 
 
 def test_bad_options(days, tmp_path, monkeypatch):

@@ -24,7 +24,7 @@ from vhem.estimators.selection import choose_n_clusters
 from vhem.estimators.transformer import HMMTransformer
 from vhem.estimators.vhem import VHEM
 from vhem.estimators.wasserstein import aggregated_wasserstein
-from vhem.files import ModelFileError, from_emhmm, from_hmmlearn, load, write_labels
+from vhem.files import ModelFileError, from_emhmm, from_hmmlearn, load, save, write_labels
 from vhem.models import GMM, H3M, HMM, LinearDynamicalSystem, MixtureOfLDS
 from vhem.scale import Part, PartError, PartitionedH3M, read_parts, split_sequences
 from vhem.sequences import Sequences, read_sequences
@@ -76,6 +76,7 @@ __all__ = [
     "read_parts",
     "read_sequences",
     "report",
+    "save",
     "show_versions",
     "split_sequences",
     "write_labels",

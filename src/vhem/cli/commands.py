@@ -8,20 +8,35 @@ import sys
 from typing import Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
-from vhem._support.errors import BoundError
+from vhem._support.errors import Explained
 from vhem.cli import session
 from vhem.cli.naming import told
-from vhem.cli.wording import LEARNING, in_options
 
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit codes
 
-_TOLD = (ValueError, TypeError, OSError, ImportError, BoundError, MemoryError)
+_TOLD = (Explained, ValueError, TypeError, OSError, ImportError, MemoryError)
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, or that of the copy which typer has of click
 
 
-class Commands(TyperGroup):
+class _PlainFlags:
+    """Mixin of commands whose help shows flags without a value: `--help`, not `--help <bool>`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options and arguments."""
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of typer's commands
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
+
+
+class Command(_PlainFlags, TyperCommand):
+    """A subcommand."""
+
+
+class Commands(_PlainFlags, TyperGroup):
     """The subcommands; their errors become one line, unless `--debug` stands anywhere among the words."""
 
     _debug = False
@@ -34,6 +49,16 @@ class Commands(TyperGroup):
         except _UsageError as fault:
             _misused(fault, ctx)
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command, and write what is left of its output; a reader that went away is no error."""
+        try:
+            return super().main(*args, **kwargs)
+        finally:
+            try:
+                sys.stdout.flush()
+            except BrokenPipeError:
+                _discard_output()
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command."""
         session.start_afresh()
@@ -45,13 +70,18 @@ class Commands(TyperGroup):
             typer.echo(f"vhem: interrupted. {session.kept}", err=True)
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # `vhem score … | head` has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             raise typer.Exit(PIPE_CLOSED) from None
         except _TOLD as fault:
             if self._debug:
                 raise
             typer.echo(f"vhem: {_told(fault)}", err=True)
             raise typer.Exit(FAILED) from None
+
+
+def _discard_output() -> None:
+    """Send what is still to be written nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _told(fault: Exception) -> str:
@@ -68,7 +98,7 @@ def _misused(fault: Any, ctx: Any) -> NoReturn:
     path = fault.ctx.command_path if fault.ctx else f"{ctx.command_path} {ctx.invoked_subcommand}"
     known = [name for parameter in fault.ctx.command.params for name in parameter.opts] if fault.ctx else []
     alike = difflib.get_close_matches(getattr(fault, "option_name", ""), known, n=1)
-    said = in_options(" ".join((fault.message if alike else fault.format_message()).split()), LEARNING)
+    said = " ".join((fault.message if alike else fault.format_message()).split())
     text = said.rstrip(".") + (f"; did you mean {alike[0]}?" if alike else "")
     end = "" if text.endswith("?") else "."
     typer.echo(f"{path}: {text[:1].lower()}{text[1:]}{end} See `{path} --help`.", err=True)

@@ -50,7 +50,9 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
     check_columns(found)
     if learning.per == "auto" and (person := ungrouped(found)):
         warnings.warn(
-            f"every sequence has an HMM of its own; for one HMM per {person}, give --group {person}.", stacklevel=2
+            f"every sequence has an HMM of its own; for one HMM per {person}, give --group {person}, or --per sequence "
+            "if this is intended.",
+            stacklevel=2,
         )
     parts = _parts(found.content, learning)
     n_parts = len(parts.begins) - 1

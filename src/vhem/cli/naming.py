@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 
 from vhem._support.errors import Explained, Naming
-from vhem.cli.wording import in_options
 
 
 class Doing(enum.Enum):
@@ -70,6 +69,5 @@ def options_of(doing: Doing) -> Naming:
 
 def told(message: BaseException | str, doing: Doing) -> str:
     """Return an error or a warning in one line, as users of the command read it."""
-    plain = in_options(str(message), _OF[doing])
-    text = message.told(options_of(doing)) if isinstance(message, Explained) else plain
+    text = message.told(options_of(doing)) if isinstance(message, Explained) else str(message)
     return " ".join(text.split()) or type(message).__name__

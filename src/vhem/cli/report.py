@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
 from typing import Annotated
 
@@ -43,6 +44,7 @@ def report(
     extent: Extent = None,
     sequences: Annotated[bool, typer.Option(help="Show the sequences, read again from where they were.")] = True,
     max_megabytes: Annotated[float, typer.Option(help="Size of the file to stay below.")] = 5.0,
+    open_it: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
     """Write what a run found into one HTML file, to be explored in a browser without a network.
 
@@ -71,6 +73,8 @@ def report(
     for note in notes:
         typer.echo(f"note: {note}", err=True)
     typer.echo(f"Written: {path}")
+    if open_it:
+        webbrowser.open(Path(path).resolve().as_uri())
 
 
 def edges(text: str | None) -> tuple[float, float, float, float] | None:

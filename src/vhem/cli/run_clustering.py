@@ -10,6 +10,7 @@ import typer
 
 from vhem._support.paths import existing_file
 from vhem.cli.run_folder import RunFolder
+from vhem.files.labels import as_written
 from vhem.report.clustering import Clustering, owners_of, typical_length
 from vhem.report.fit_facts import Figure, FitFacts, Setting, facts_of
 from vhem.sequences import Sequences
@@ -77,16 +78,19 @@ def _run(ctx: typer.Context, run: RunFolder) -> FitFacts:
 
 
 def read_classes(path: Path, ids: list[str]) -> list[str]:
-    """Return the class of every id, from a table with the columns `id` and `class` (or with just these two)."""
+    """Return the class of every id, from a table with the columns `id` and `class` (or with just these two).
+
+    Cells are separated by commas, semicolons or tabs, as the header shows.
+    """
     with open(existing_file(path), newline="", encoding="utf-8-sig") as file:
         text = file.read()
-    dialect = "excel-tab" if "\t" in text.partition("\n")[0] else "excel"
-    header, *rows = [row for row in csv.reader(text.splitlines(), dialect) if row] or [[]]
+    delimiter = max(",;\t", key=text.partition("\n")[0].count)
+    header, *rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if row] or [[]]
     if len(header) != 2 and not {"id", "class"} <= set(header):
         raise ValueError(f"{path} must have two columns, id and class, with a header; it has {header}.")
     key, value = (header.index(name) if name in header else k for k, name in enumerate(("id", "class")))
     known: dict[str, str] = {}
-    for row in rows:
+    for row in ([as_written(cell) for cell in row] for row in rows):
         if len(row) > max(key, value) and known.setdefault(row[key], row[value]) != row[value]:
             raise ValueError(f"{path} has two classes for {row[key]!r}: {known[row[key]]!r} and {row[value]!r}.")
     missing = [name for name in ids if name not in known]

@@ -12,7 +12,8 @@ hmms.vhem       all but  H3M: the HMMs that were clustered, one per sequence or 
 centers.vhem    cluster, H3M: the centre of each cluster, with the clusters' weights; of `tree`, those of the top level;
                 tree,    of `mixture`, its components
                 mixture
-labels.csv      the same columns id, cluster (1, 2, …), probability, and p1, p2, …: the probability of each cluster.
+labels.csv      the same columns id, cluster (1, 2, …), probability, and p1, p2, …: the probability of each cluster;
+                of data in parts, also part: the file, since ids of two files may be equal.
                          Rows in the order of hmms.vhem; of `mixture`, one per sequence. Of `tree`: id and a column
                          level1, level2, … per level, from the lowest
 restarts.json   cluster, how each restart of the clustering went: init, bounds (one per iteration) and converged; of
@@ -47,6 +48,7 @@ from vhem.cli.shared import TableOptions
 from vhem.estimators.hierarchy import HierarchicalVHEM
 from vhem.files import describe, load, write_labels
 from vhem.files.atomic import atomic_write
+from vhem.files.labels import as_written, harmless
 from vhem.models import H3M
 from vhem.report.fit_facts import History, histories
 from vhem.scale.tasks import PartLabels
@@ -147,10 +149,11 @@ class RunFolder:
         """The clusters that were found."""
         with open(self._file(LABELS), newline="", encoding="utf-8") as file:
             header, *rows = list(csv.reader(file))
-        ids = [row[0] for row in rows]
+        ids = [as_written(row[0]) for row in rows]
         if header[1] != "cluster":
             return Labels(ids, np.array([[int(k) - 1 for k in row[1:]] for row in rows]), None)
-        shares = np.array([[float(p) for p in row[3:]] for row in rows])
+        end = len(header) - (header[-1] == "part")
+        shares = np.array([[float(p) for p in row[3:end]] for row in rows])
         return Labels(ids, np.array([int(row[1]) - 1 for row in rows]), shares)
 
     def sequences(self) -> Sequences:
@@ -226,11 +229,12 @@ class RunWriter:
         sizes = np.zeros(n_clusters, dtype=np.int64)
         with atomic_write(self.path / LABELS, "w", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["id", "cluster", "probability", *(f"p{k + 1}" for k in range(n_clusters))])
+            writer.writerow(["id", "cluster", "probability", *(f"p{k + 1}" for k in range(n_clusters)), "part"])
             for part in parts:
                 best = part.responsibilities[np.arange(len(part.ids)), part.labels]
-                columns = (part.ids, (part.labels + 1).tolist(), best.tolist(), *part.responsibilities.T.tolist())
-                writer.writerows(zip(*columns, strict=True))
+                columns = ((part.labels + 1).tolist(), best.tolist(), *part.responsibilities.T.tolist())
+                named = [harmless(part.name)] * len(part.ids)  # equal ids in two files are two sequences
+                writer.writerows(zip(map(harmless, part.ids), *columns, named, strict=True))
                 sizes += np.bincount(part.labels, minlength=n_clusters)
         self._written.add(LABELS)
         return sizes

@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
+from vhem._support.errors import Explained
+
 _AHEAD = 4  # tasks under way for every thread of the cluster
 _LEAST_AHEAD = 16
 _POLL = 5.0  # seconds between looks at whether the cluster is still there
 
 
-class ClusterLostError(RuntimeError):
+class ClusterLostError(Explained, RuntimeError):
     """The Dask cluster went away, or has no workers left."""
 
 
@@ -109,9 +111,10 @@ class DaskExecutor:
                     last_seen = time.monotonic()
                 elif time.monotonic() - last_seen > self.timeout:
                     raise ClusterLostError(
-                        f"the Dask cluster at {self._address} has had no worker for {self.timeout:g} s. Start workers "
-                        "and run again; with a checkpoint, work resumes where it stopped."
-                    ) from None
+                        "the Dask cluster at {address} has had no worker for {seconds:g} s",
+                        "Start workers and run again; with a checkpoint, work resumes where it stopped",
+                        address=self._address, seconds=self.timeout,
+                    ) from None  # fmt: skip
 
     def _gathered(self, futures: list[Any]) -> Any:
         return self.client.sync(lambda: self.client.gather(futures, asynchronous=True), callback_timeout=self.timeout)
@@ -140,9 +143,10 @@ class DaskExecutor:
             if isinstance(error, TimeoutError):
                 raise
             raise ClusterLostError(
-                f"the Dask scheduler at {self._address} went away ({error}). Connect a client to a running cluster and "
-                "run again; with a checkpoint, work resumes where it stopped."
-            ) from error
+                "the Dask scheduler at {address} went away ({error})",
+                "Connect to a running cluster and run again; with a checkpoint, work resumes where it stopped",
+                address=self._address, error=error,
+            ) from error  # fmt: skip
 
     @property
     def _address(self) -> str:

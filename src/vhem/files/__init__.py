@@ -9,7 +9,7 @@ from vhem.files.description import FileDescription
 from vhem.files.emhmm import from_emhmm
 from vhem.files.hmmlearn import from_hmmlearn
 from vhem.files.labels import write_labels
-from vhem.files.model_files import describe, load
+from vhem.files.model_files import describe, load, save
 from vhem.files.plain import from_json, from_npz, to_json, to_npz
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "register",
     "register_estimator",
     "register_record",
+    "save",
     "to_json",
     "to_npz",
     "write_labels",

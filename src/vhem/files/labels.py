@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import numpy.typing as npt
 
 from vhem._support.optional import how_to_install
 from vhem.files.atomic import atomic_write
+
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def write_labels(
@@ -35,6 +38,11 @@ def write_labels(
         Probability of each cluster: columns `probability` (of the cluster chosen) and p0, p1, …
     first : int
         What the first cluster is called. The command writes 1.
+
+    Notes
+    -----
+    In csv and tsv, text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return and is not a number
+    gets an apostrophe in front, so that no spreadsheet runs it; the command takes it away when it reads such a file.
 
     Examples
     --------
@@ -74,7 +82,40 @@ def write_columns(path: str | Path, columns: dict[str, list[Any]]) -> None:
     with atomic_write(path, "w", newline="") as file:
         writer = csv.writer(file, delimiter="," if suffix == ".csv" else "\t", lineterminator="\n")
         writer.writerow(columns)
-        writer.writerows(zip(*columns.values(), strict=True))
+        writer.writerows(map(harmless, row) for row in zip(*columns.values(), strict=True))
+
+
+def harmless(cell: Any) -> Any:
+    """Return a cell that no spreadsheet runs: text that it would take for a formula gets an apostrophe in front.
+
+    Examples
+    --------
+    >>> [harmless(cell) for cell in ("=1+1", "-3.5", "ann", "'=1", -3)]
+    ["'=1+1", '-3.5', 'ann', "''=1", -3]
+    """
+    return f"'{cell}" if isinstance(cell, str) and _is_formula(cell) else cell
+
+
+def as_written(cell: str) -> str:
+    """Return what `harmless` was given.
+
+    Examples
+    --------
+    >>> [as_written(cell) for cell in ("'=1+1", "-3.5", "'tis", "''=1")]
+    ['=1+1', '-3.5', "'tis", "'=1"]
+    """
+    return cell[1:] if cell.startswith("'") and _is_formula(cell) else cell
+
+
+def _is_formula(text: str) -> bool:
+    """Whether text is a formula to a spreadsheet, or was one before it got its apostrophes; numbers are not."""
+    bare = text.lstrip("'")
+    if not bare.startswith(_FORMULAS):
+        return False
+    try:
+        return not math.isfinite(float(bare))
+    except ValueError:
+        return True
 
 
 def _write_parquet(path: str | Path, columns: dict[str, list[Any]]) -> None:

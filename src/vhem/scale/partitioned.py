@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer
+from vhem._support.errors import Count, FitWarning
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.fitting import FitPlan
@@ -380,18 +381,21 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         if self.skipped_:
             name, reason = self.skipped_[0]
             warnings.warn(
-                f"{len(self.skipped_)} of {self.state_.n_taken} parts were skipped, {name!r} for one: {reason} All are "
-                "in skipped_.",
-                RuntimeWarning,
+                FitWarning(
+                    "{n} of {parts} parts {n:was|were} skipped, {part!r} for one: {reason}",
+                    n=Count(len(self.skipped_)), parts=self.state_.n_taken, part=name, reason=reason,
+                ),
                 stacklevel=3,
-            )
+            )  # fmt: skip
         if len(self.model_) < self.n_components:
             warnings.warn(
-                f"the mixture has {len(self.model_)} HMMs instead of n_components={self.n_components}: there are too "
-                "few sequences, or too few kinds of them.",
-                RuntimeWarning,
+                FitWarning(
+                    "the mixture has {n:HMM} instead of {n_components:{k}}: there are too few sequences, or too few "
+                    "kinds of them",
+                    n=Count(len(self.model_)), k=self.n_components,
+                ),
                 stacklevel=3,
-            )
+            )  # fmt: skip
 
 
 def _length(parts: Any) -> int | None:
