@@ -59,11 +59,28 @@ def _run(module: Any, n_threads: int, work: float | None = None) -> Any:
     return module.Run(n_threads=threads, stop=stop and stop.flag)
 
 
+def _floats(array: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(array, np.float64)
+
+
+def _integers(array: IntArray) -> IntArray:
+    return np.ascontiguousarray(array, np.int64)
+
+
 def _models(module: Any, p: Parameters) -> Any:
+    start, trans, mix, means, covars = map(_floats, p[:5])
     return module.GaussianModels(
-        chains=module.Chains(startprob=p.startprob, transmat=p.transmat, n_states=p.n_states),
-        emissions=module.GaussianMixtures(weights=p.mix_weights, means=p.means, covars=p.covars),
+        chains=module.Chains(startprob=start, transmat=trans, n_states=_integers(p.n_states)),
+        emissions=module.GaussianMixtures(weights=mix, means=means, covars=covars),
     )
+
+
+def _sequences(module: Any, X: FloatArray, offsets: IntArray, may_be_empty: bool = False) -> Any:
+    return module.Sequences(X=_floats(X), offsets=_integers(offsets), may_be_empty=may_be_empty)
+
+
+def _pairs(module: Any, sequence: IntArray, model: IntArray, weights: FloatArray) -> Any:
+    return module.Pairs(sequence=_integers(sequence), model=_integers(model), weight=_floats(weights))
 
 
 def _sums(module: Any, sums: Statistics | Expectations) -> Any:
@@ -125,10 +142,10 @@ def e_step(
     z = np.zeros((len(base.means), len(log_weights))) if want_responsibilities else None
     bound, evaluated, forwarded = module.e_step(
         base=_models(module, base),
-        weights=module.BaseWeights(occupancy=occupancy, counts=counts, scales=scales),
+        weights=module.BaseWeights(occupancy=_floats(occupancy), counts=_floats(counts), scales=_floats(scales)),
         reduced=_models(module, reduced),
-        log_weights=log_weights,
-        anchors=anchors,
+        log_weights=_floats(log_weights),
+        anchors=_floats(anchors),
         recursion=module.Recursion(tau=tau, prune=prune, early_stop=early_stop),
         mass=out.mass,
         sums=_sums(module, out),
@@ -161,9 +178,9 @@ def expectations(
     out = Expectations(np.empty(len(weights)), *(np.zeros(shape) for shape in shapes))
     module.expectations(
         models=_models(module, parameters),
-        anchors=anchors,
-        sequences=module.Sequences(X=X, offsets=offsets),
-        pairs=module.Pairs(sequence=sequence, model=model, weight=weights),
+        anchors=_floats(anchors),
+        sequences=_sequences(module, X, offsets),
+        pairs=_pairs(module, sequence, model, weights),
         scores=out.log_likelihoods,
         sums=_sums(module, out),
         run=_run(module, n_threads, _counting_work(parameters, offsets, sequence)),
@@ -199,13 +216,13 @@ def learn(
     `n_iter` counts its M-steps.
     """
     module, p = engine().module, parameters
-    start, trans, scale, floor = map(np.ascontiguousarray, (prior_start, prior_trans, prior_scale, floor))
+    start, trans, scale, floor = map(_floats, (prior_start, prior_trans, prior_scale, floor))
     module.learn(
         models=_models(module, p),
-        sequences=module.Sequences(X=X, offsets=offsets),
-        pairs=module.Pairs(sequence=sequence, model=model, weight=weights),
+        sequences=_sequences(module, X, offsets),
+        pairs=_pairs(module, sequence, model, weights),
         prior=module.Prior(start=start, trans=trans, covar=prior_covar, scale=scale, floor=floor),
-        limits=module.Limits(least=least, tolerance=tolerance, max_iter=max_iter),
+        limits=module.Limits(least=_floats(least), tolerance=_floats(tolerance), max_iter=max_iter),
         learned=module.Learned(
             startprob=p.startprob,
             transmat=p.transmat,
@@ -230,7 +247,7 @@ def log_likelihoods(*, parameters: Parameters, X: FloatArray, offsets: IntArray,
     scores = np.empty((len(offsets) - 1, len(parameters.n_states)))
     module.log_likelihoods(
         models=_models(module, parameters),
-        sequences=module.Sequences(X=X, offsets=offsets),
+        sequences=_sequences(module, X, offsets),
         scores=scores,
         run=_run(module, n_threads),
     )
@@ -246,7 +263,7 @@ def posteriors(
     gamma = np.empty((len(X), parameters.n_states[0]))
     module.posteriors(
         models=_models(module, parameters),
-        sequences=module.Sequences(X=X, offsets=offsets),
+        sequences=_sequences(module, X, offsets),
         scores=scores,
         gamma=gamma,
         run=_run(module, n_threads),
@@ -261,7 +278,7 @@ def viterbi(*, parameters: Parameters, X: FloatArray, offsets: IntArray, n_threa
     paths = np.empty(len(X), dtype=np.int64)
     module.viterbi(
         models=_models(module, parameters),
-        sequences=module.Sequences(X=X, offsets=offsets),
+        sequences=_sequences(module, X, offsets),
         scores=scores,
         paths=paths,
         run=_run(module, n_threads),
@@ -307,8 +324,8 @@ def kmeans(
     module = engine().module
     labels = np.full(len(Z), -1, dtype=np.int64)
     module.kmeans(
-        groups=module.Sequences(X=Z, offsets=offsets, may_be_empty=True),
-        uniforms=uniforms,
+        groups=_sequences(module, Z, offsets, may_be_empty=True),
+        uniforms=_floats(uniforms),
         max_iter=max_iter,
         most_points=most_points,
         labels=labels,
@@ -321,6 +338,6 @@ def group_moments(*, X: FloatArray, offsets: IntArray) -> list[FloatArray]:
     """Return count, mean, sum of squared deviations and largest absolute value of every group and dimension, (G, d)."""
     module = engine().module
     count, mean, squares, largest = out = [np.empty((len(offsets) - 1, X.shape[1])) for _ in range(4)]
-    groups = module.Sequences(X=X, offsets=offsets)
+    groups = _sequences(module, X, offsets)
     module.group_moments(groups=groups, count=count, mean=mean, squares=squares, largest=largest, run=_run(module, 1))
     return out
