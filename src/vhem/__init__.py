@@ -21,6 +21,7 @@ from vhem.estimators.mixture import MixtureOfHMMs
 from vhem.estimators.ppk import PPKClustering, ppk
 from vhem.estimators.sampled import SampledHEM
 from vhem.estimators.selection import choose_n_clusters
+from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.estimators.transformer import HMMTransformer
 from vhem.estimators.vhem import VHEM
 from vhem.estimators.wasserstein import aggregated_wasserstein
@@ -62,6 +63,7 @@ __all__ = [
     "PartError",
     "PartitionedH3M",
     "SampledHEM",
+    "SequenceClustering",
     "Sequences",
     "aggregated_wasserstein",
     "choose_n_clusters",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhem._support.arrays import IntArray
+from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.randomness import RandomState, generator
 from vhem.emissions.components import pooled
 from vhem.kernels.kmeans import kmeans
@@ -39,14 +39,20 @@ def aligned_start(hmms: H3M, n_clusters: int, random_state: RandomState = None) 
     ([np.float64(0.333), np.float64(0.667)], True)
     """
     labels = _grouped(hmms, n_clusters, generator(random_state))
-    models, K, S, M = hmms.parameters, n_clusters, *hmms.mix_weights.shape[1:]
-    w = np.where(labels[:, None] == np.arange(K), hmms.weights[:, None], 0.0)
+    made = averaged_by_state(hmms.parameters, hmms.weights, labels, n_clusters)
+    mass = np.bincount(labels, hmms.weights, n_clusters)
+    return H3M.of_models(made, mass / mass.sum())
+
+
+def averaged_by_state(models: Models, weights: FloatArray, labels: IntArray, n: int) -> Models:
+    """Return for each of n labels the average of the models with that label: probabilities, and states one by one."""
+    S, M = models.shape[1:]
+    w = np.where(labels[:, None] == np.arange(n), weights[:, None], 0.0)
     rows = (np.einsum("ik,i...->k...", w, p) for p in (models.startprob, models.transmat, models.mix_weights))
     start, trans, mix = (p / p.sum(axis=-1, keepdims=True) for p in rows)
-    states = [pooled(models.components.take((slice(None), s, m)), hmms.weights, labels, K) for s, m in np.ndindex(S, M)]
-    components = states[0].joined(states).reshaped(S, M, K).map(lambda a: np.ascontiguousarray(np.moveaxis(a, 2, 0)))
-    made = Models(start, trans, mix, components, np.full(K, S, dtype=np.int64))
-    return H3M.of_models(made, w.sum(axis=0) / w.sum())
+    states = [pooled(models.components.take((slice(None), s, m)), weights, labels, n) for s, m in np.ndindex(S, M)]
+    components = states[0].joined(states).reshaped(S, M, n).map(lambda a: np.ascontiguousarray(np.moveaxis(a, 2, 0)))
+    return Models(start, trans, mix, components, np.full(n, S, dtype=np.int64))
 
 
 def _grouped(hmms: H3M, n_clusters: int, rng: np.random.Generator) -> IntArray:

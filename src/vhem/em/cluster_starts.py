@@ -6,14 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.cluster.hierarchy import cut_tree, linkage
+from scipy.spatial.distance import squareform
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem.em.aligned_start import averaged_by_state
 from vhem.em.reduce import reduce_mixture, weighted_choice
 from vhem.em.resize import Chain, Mixture, resize, resize_mixture, stack_chains
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
 _BLUR = 0.02  # of every probability row made from counts: a transition nobody happened to make stays possible
+_WARD_POOL = 1500  # inputs that Ward's tree is made of, at most: it takes the square of their number
 _POOL, _POOL_PER_CLUSTER = 2000, 20  # inputs that seeds are chosen from: the larger of this, and so many per cluster
 
 
@@ -64,7 +68,56 @@ def start_from_emissions(
     return stack_chains(_fill_up(chains, shape, rng))
 
 
+def start_ward(
+    base: BaseModels, weights: FloatArray, shape: CenterShape, rng: np.random.Generator, n_threads: int
+) -> Models:
+    """Cut Ward's tree of the symmetrised divergences into clusters, and make a centre of each.
+
+    Deterministic but for large collections, which are represented by a sample.
+    """
+    pool = np.arange(len(weights))
+    if len(pool) > (n := max(_WARD_POOL, _POOL_PER_CLUSTER * shape.n_clusters)):
+        pool = np.sort(rng.choice(pool, n, replace=False))
+    labels = ward_labels(base.take(pool), shape.n_clusters, n_threads)
+    groups = [pool[labels == c] for c in np.unique(labels)]
+    if _is_aligned(base.models, shape):
+        return _averaged(base.models, weights, groups, shape, rng)
+    chains = [_center_of_group(base, weights, group, shape, rng) for group in groups]
+    return stack_chains(_fill_up(chains, shape, rng))
+
+
+def ward_labels(base: BaseModels, n_clusters: int, n_threads: int = 1) -> IntArray:
+    """Return the parts of Ward's tree on √ of the symmetrised divergence per virtual frame."""
+    if len(base.counts) == 1:
+        return np.zeros(1, dtype=np.int64)
+    J = expected_log_likelihood(base.models, base.models, base.tau, n_threads=n_threads)
+    loss = np.maximum(np.diagonal(J)[:, None] - J, 0.0)
+    tree = linkage(np.sqrt(squareform(loss + loss.T, checks=False)), method="ward")
+    return np.asarray(cut_tree(tree, n_clusters)[:, 0], dtype=np.int64)  # exactly so many parts, even among twins
+
+
+def _is_aligned(models: Models, shape: CenterShape) -> bool:
+    """Whether states correspond: left-right HMMs of the size wanted, which must stay left-right."""
+    one_size = (models.n_states == shape.n_states).all() and models.shape[2] == shape.n_mix
+    left_right = not np.tril(models.transmat, -1).any() and not models.startprob[:, 1:].any()
+    return bool(one_size and left_right and shape.n_states > 1)
+
+
+def _averaged(
+    models: Models, weights: FloatArray, groups: list[IntArray], shape: CenterShape, rng: np.random.Generator
+) -> Models:
+    """Return centres averaged state by state, so that zeros stay zeros."""
+    every = np.concatenate(groups)
+    labels = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    made = averaged_by_state(models.take(every), weights[every], labels, len(groups))
+    copies = made.take(np.arange(shape.n_clusters) % len(groups))
+    if len(groups) < shape.n_clusters:
+        copies = copies.with_components(copies.components.nudged(0.1, rng))
+    return copies
+
+
 STARTS: dict[str, Start] = {
+    "ward": start_ward,
     "kmeans++": start_kmeans_plus_plus,
     "emissions": start_from_emissions,
     "base": start_from_base,

@@ -13,6 +13,7 @@ from vhem.em.baum_welch import BaumWelch, Fits, learn
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits
 from vhem.em.parameters import check_values
+from vhem.em.pooling import Pooled, learned_from, with_pooled
 from vhem.em.progress import FitReporter
 from vhem.em.sequence_starts import STARTS, start_names
 from vhem.em.settings import Priors, Shape
@@ -31,6 +32,7 @@ class FitPlan:
     init: str | H3M | HMM = "auto"
     n_init: int = 1
     n_threads: int = 1
+    pooling: bool = False  #: whether HMMs borrow strength from each other
     reporter: FitReporter = field(default_factory=FitReporter)
 
     @staticmethod
@@ -74,6 +76,8 @@ def fit_batch(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Generato
             better = np.flatnonzero(now.objectives > best.objectives)
             best.put(better, now, better)
     assert best is not None
+    if plan.pooling and (pooled := learned_from(best)) is not None:
+        best = refitted(batch, scale, best, pooled, plan, rng)
     return best if plan.shape.topology != "ergodic" else _most_visited_first(best)
 
 
@@ -89,6 +93,14 @@ def _fitted(
     problem = BaumWelch.of(batch, prior, start.shape[1], strict=plan.priors.are_none, rng=rng, n_threads=plan.n_threads)
     reporter.begin(len(batch.ids))
     return learn(problem, start, plan.limits, reporter.watch)
+
+
+def refitted(batch: Batch, scale: Scale, fits: Fits, pooled: Pooled, plan: FitPlan, rng: np.random.Generator) -> Fits:
+    """Return the HMMs learned on with the prior that they have in common."""
+    prior = with_pooled(plan.priors.spread(*allowed(plan.shape.topology, plan.shape.n_states), scale), pooled)
+    problem = BaumWelch.of(batch, prior, fits.models.shape[1], strict=False, rng=rng, n_threads=plan.n_threads)
+    again = learn(problem, fits.models, plan.limits, plan.reporter.watch)
+    return again._replace(n_iter=fits.n_iter + again.n_iter, n_reseeded=fits.n_reseeded + again.n_reseeded)
 
 
 def given_start(init: H3M | HMM, n: int, n_dims: int) -> Models:

@@ -10,16 +10,21 @@ from vhem.models.stationary import long_run_occupancies
 
 
 def canonical_order(models: Models, weights: FloatArray) -> tuple[Models, FloatArray]:
-    """Return the models heaviest first, and in each the states by the time spent in them in the long run.
+    """Return the models heaviest first, and in each the states by the time spent in them in the long run."""
+    first, states = orders(models, weights)
+    return models.reordered(states).take(first), weights[first]
+
+
+def orders(models: Models, weights: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return that order: of the models (K,), and of the states of each (K, S).
 
     Ties, up to rounding, are broken by where the states lie.
     """
     real = np.arange(models.shape[1]) < models.n_states[:, None]
     mass = np.where(real, long_run_occupancies(models), -1.0)
     center = np.einsum("ksm,ksmd->ksd", models.mix_weights, models.components.centre())
-    order = np.stack([_sorted_by(m, c) for m, c in zip(mass, center, strict=True)])
-    first = _sorted_by(weights, np.take_along_axis(center, order[:, :, None], 1)[:, 0])
-    return models.reordered(order).take(first), weights[first]
+    states = np.stack([_sorted_by(m, c) for m, c in zip(mass, center, strict=True)])
+    return _sorted_by(weights, np.take_along_axis(center, states[:, :, None], 1)[:, 0]), states
 
 
 def _sorted_by(key: FloatArray, ties: FloatArray) -> IntArray:

@@ -69,6 +69,7 @@ def fit_hmms(
     startprob_prior: float = 0.1,
     transmat_prior: float = 0.1,
     covars_prior: float = 0.1,
+    pooling: str | None = "auto",
     callback: Callable[[FitProgress], None] | None = None,
     return_report: bool = False,
 ) -> H3M | tuple[H3M, FitReport]:
@@ -119,6 +120,12 @@ def fit_hmms(
     covars_prior : float
         Inverse-gamma (inverse-Wishart) prior: so many imagined frames of every Gaussian, with the variance of the
         group's values. The default of 0.1 gives a state of one frame a tenth of that variance instead of none.
+    pooling : {"auto"}, optional
+        "auto": HMMs borrow strength from each other. Once all are learned, what they say together about variances
+        becomes the prior of each, with as many pseudo-frames as the evidence warrants, and they are learned on with
+        it (empirical Bayes). It helps most where each HMM has few frames, and takes half as long again. Nothing is
+        pooled where there are fewer than eight HMMs, where states have several Gaussians, from a given start, or with
+        ``covars_prior=0``. None: each HMM for itself.
     callback : callable, optional
         Called after every few iterations with a `FitProgress` (fields start, n_starts, n_settled, n_hmms). To stop,
         raise an exception in it.
@@ -159,6 +166,9 @@ def fit_hmms(
         tol=tol, reg_covar=reg_covar, startprob_prior=startprob_prior, transmat_prior=transmat_prior,
         covars_prior=covars_prior, n_threads=n_threads(n_jobs),
     )  # fmt: skip
+    if pooling is not None:
+        check_choice("pooling", pooling, ("auto",))
+    plan = replace(plan, pooling=pooling is not None and covars_prior > 0)
     check_choice("criterion", criterion, ("bic", "aic", "held-out"))
     check_callback(callback)
     batch = Batch.of(as_sequences(sequences), groups, sample_weight)

@@ -1,0 +1,142 @@
+"""SequenceClustering: planted clusters, items with several sequences, and the model of items that vary."""
+
+import numpy as np
+import pytest
+from helpers import random_hmm
+from scipy.special import gammaln, logsumexp
+from scipy.stats import gamma, norm
+from sklearn.metrics import adjusted_rand_score
+
+import vhem
+from vhem import H3M, HMM, SequenceClustering
+from vhem.em.grouped import Batch, Scale
+from vhem.em.loop import Limits, run
+from vhem.em.random_effects import Posterior, VaryingItems
+from vhem.sequences import as_sequences
+
+
+def study(seed=0, n=24, trials=3, K=3, wobble=0.4):
+    """People of K kinds, a few trials each; people of one kind differ a little."""
+    rng = np.random.default_rng(seed)
+    kinds = [random_hmm(rng, 3, 1, 2, spread=3.0) for _ in range(K)]
+    truth = np.arange(n) % K
+    ys, people = [], []
+    for i, k in enumerate(truth):
+        kind = kinds[k]
+        own = HMM(kind.startprob, kind.transmat, kind.means + wobble * rng.normal(size=kind.means.shape), kind.covars)
+        for _ in range(trials):
+            ys.append(own.sample(1, int(rng.integers(12, 25)), random_state=rng)[0])
+            people.append(f"p{i}")
+    return ys, people, truth
+
+
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_people_who_differ_are_still_of_their_kind(covariance_type):
+    ys, people, truth = study()
+    fit = SequenceClustering(3, 3, covariance_type=covariance_type, random_state=0).fit(ys, groups=people)
+    assert adjusted_rand_score(truth, fit.labels_) == 1.0
+    assert fit.ids_ == [f"p{i}" for i in range(24)]
+    np.testing.assert_allclose(fit.responsibilities_.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(fit.labels_, fit.predict(ys, groups=people))
+    assert set(fit.stages_) == {"hmms", "em", "final"}
+    assert fit.centers_.weights[0] >= fit.centers_.weights[-1]
+
+
+def test_one_seed_one_answer_whatever_the_threads(tmp_path):
+    ys, people, _ = study(1)
+    fits = [SequenceClustering(3, 3, random_state=0, n_jobs=n).fit(ys, groups=people) for n in (1, 2)]
+    assert fits[0].centers_ == fits[1].centers_
+    fits[0].save(tmp_path / "fit.vhem")
+    again = vhem.load(tmp_path / "fit.vhem")
+    assert again.centers_ == fits[0].centers_
+    np.testing.assert_array_equal(again.predict(ys, people), fits[0].labels_)
+
+
+def test_left_right_sequences_and_gaps():
+    rng = np.random.default_rng(4)
+    courses = np.array([[0.0, 4.0, 8.0], [8.0, 4.0, 0.0]])
+    ys = [np.repeat(courses[i % 2], rng.integers(5, 9, 3))[:, None] for i in range(20)]
+    ys = [y + rng.normal(size=y.shape) for y in ys]
+    ys[3][4] = np.nan
+    fit = SequenceClustering(2, 3, topology="left-right", random_state=0).fit(ys)
+    assert adjusted_rand_score(np.arange(20) % 2, fit.labels_) == 1.0
+    assert not np.tril(fit.centers_.transmat, -1).any()
+
+
+def test_large_collections_are_sampled(monkeypatch):
+    monkeypatch.setattr("vhem.estimators.sequence_clustering._SAMPLE", 12)
+    ys, people, truth = study(2)
+    fit = SequenceClustering(3, 3, random_state=0).fit(ys, groups=people)
+    assert adjusted_rand_score(truth, fit.labels_) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n_clusters": 0}, "n_clusters must be an integer of at least 1"),
+        ({"n_clusters": 5}, "n_clusters asks for 5, but there are only 4 items"),
+        ({"topology": "round"}, "topology must be one of"),
+    ],
+)
+def test_bad_parameters(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        SequenceClustering(**{"n_clusters": 2, **arguments}).fit(np.zeros((4, 5, 1)))
+
+
+def varying(seed=0):
+    ys, people, truth = study(seed, n=9, trials=2)
+    batch = Batch.of(as_sequences(ys), people, None)
+    floor = 1e-3 * Scale.of(batch._replace(groups=np.zeros_like(batch.groups), ids=[0])).variance[0]
+    problem = VaryingItems(batch=batch, floor=floor)
+    models = vhem.fit_hmms(ys, 3, groups=[truth[int(p[1:])] for p in people], random_state=0).parameters
+    return problem, problem.begin(models, np.full(3, 1 / 3))
+
+
+def test_what_varying_items_maximise_hardly_ever_falls():
+    problem, start = varying()
+    bounds = np.array(run(problem, start, Limits(max_iter=25, tol=0)).bounds)
+    assert bounds[-1] > bounds[0]
+    assert np.diff(bounds).min() > -1e-3 * np.abs(bounds[0])
+
+
+def test_the_bound_is_below_the_likelihood():
+    """F_ij ≤ log p(sequences of i | cluster j), the latter by importance sampling from the posterior itself."""
+    problem, start = varying(3)
+    c, q = run(problem, start, Limits(max_iter=6, tol=0)).state
+    s = problem._sums(c, q)
+    F = s.score - q.divergence(c)
+    rng, n, i, j = np.random.default_rng(0), 400, 0, 0
+    offsets = problem.batch.offsets
+    sequences = [problem.batch.X[offsets[m] : offsets[m + 1]] for m in np.flatnonzero(problem.batch.groups == i)]
+    weights = []
+    for _ in range(n):
+        drawn, log_ratio = _draw(c, q, i, j, rng)
+        hmm = H3M.from_arrays(c.startprob[j][None], drawn[2][None], drawn[0][None], 1 / drawn[1][None])
+        weights.append(hmm[0].score_samples(sequences).sum() + log_ratio)
+    evidence = logsumexp(weights) - np.log(n)
+    assert F[i, j] <= evidence + 0.5
+    assert evidence - F[i, j] < 15.0
+
+
+def _draw(c, q, i, j, rng):
+    """Draw means, precisions and transitions from q_ij, and return log prior - log q of them."""
+    b = rng.normal(q.mean[i, j], np.sqrt(q.variance[i, j]))
+    shape = np.broadcast_to(q.shape[i, j], b.shape)
+    lam = rng.gamma(shape, 1 / q.rate[i, j])
+    A = np.maximum(np.stack([rng.dirichlet(row) for row in q.alpha[i, j]]), 1e-200)
+    A /= A.sum(axis=1, keepdims=True)
+    prior = norm.logpdf(b, 0, np.sqrt(c.spread[j])).sum() + log_dirichlet(A, c.loyalty * c.transmat[j])
+    prior += gamma.logpdf(lam, c.alike / 2, scale=2 / (c.alike * c.variances[j])).sum()
+    own = norm.logpdf(b, q.mean[i, j], np.sqrt(q.variance[i, j])).sum() + log_dirichlet(A, q.alpha[i, j])
+    own += gamma.logpdf(lam, shape, scale=1 / q.rate[i, j]).sum()
+    return (c.means[j] + b, lam, A), prior - own
+
+
+def log_dirichlet(rows, alpha):
+    return (gammaln(alpha.sum(1)) - gammaln(alpha).sum(1) + ((alpha - 1) * np.log(rows)).sum(1)).sum()
+
+
+def test_without_data_nothing_is_known_beyond_the_prior():
+    _, start = varying()
+    q = Posterior.of_prior(start.centers, 4)
+    np.testing.assert_allclose(q.divergence(start.centers), 0.0, atol=1e-9)
