@@ -90,7 +90,7 @@ def test_one_iteration(case, engine):
     assert once.lower_bound_ == pytest.approx(info["it1_obj"], rel=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:1 of 3 clusters are empty:RuntimeWarning")  # in one case a cluster nearly dies
+@pytest.mark.filterwarnings("ignore:1 of 3 clusters is empty:RuntimeWarning")  # in one case a cluster nearly dies
 def test_the_whole_way(case, engine):
     info, arrays, base, init = problem(case)
     end = fit(info, base, init, info["n_mstep_conv"])

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -361,3 +362,32 @@ def test_zero_mixture_weights_stay_zero(engine):
     reduced = H3M.from_arrays(first.startprob, first.transmat, first.means, first.covars, mix)
     update = m_step(statistics(base, reduced, 5, Shortcuts()), reduced.parameters)
     np.testing.assert_array_equal(update.models.mix_weights == 0, mix == 0)
+
+
+def exact_quadratic_forms(covar, base_covar, difference):
+    """tr(Σ⁻¹ Σ_b) + Δᵀ Σ⁻¹ Δ in rational numbers, by elimination of [Σ | Σ_b Δ]."""
+    d = len(difference)
+    rows = [[Fraction(x) for x in (*covar[i], *base_covar[i], difference[i])] for i in range(d)]
+    for k in range(d):
+        rows[k] = [x / rows[k][k] for x in rows[k]]
+        for i in range(d):
+            if i != k:
+                rows[i] = [x - rows[i][k] * y for x, y in zip(rows[i], rows[k], strict=True)]
+    trace = sum(rows[i][d + i] for i in range(d))
+    return float(trace + sum(rows[i][-1] * Fraction(difference[i]) for i in range(d)))
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("seed", range(5))
+def test_full_covariances_that_span_means_far_apart_lose_no_digits(seed):
+    """A centre between means 1,000 standard deviations apart is long and thin: its inverse has six digits fewer."""
+    rng = np.random.default_rng(seed)
+    d = 8
+    factor = rng.normal(size=(d, d))
+    base_covar = factor @ factor.T / d + 0.1 * np.eye(d)
+    gap = 1000 * rng.normal(size=d)
+    covar = base_covar + np.outer(gap, gap)
+    expected = d * np.log(2 * np.pi) + np.linalg.slogdet(covar)[1] + exact_quadratic_forms(covar, base_covar, gap)
+    base, reduced = (HMM([1.0], [[1.0]], [m], [c]) for m, c in ((gap, base_covar), (np.zeros(d), covar)))
+    J = vhem.expected_log_likelihood(H3M([base]).parameters, H3M([reduced]).parameters, 1)
+    assert J[0, 0] == pytest.approx(-0.5 * expected, rel=1e-9)

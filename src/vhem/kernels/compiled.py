@@ -5,6 +5,7 @@ Every function but `knows` needs a compiled engine. `reference/` has the same ke
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -25,34 +26,97 @@ def knows(*models: Models) -> bool:
     return engine().module is not None and all(isinstance(m.components, Gaussian) for m in models)
 
 
-def _module() -> Any:
-    return engine().module
+class Stop:
+    """Lets one thread of Python end the kernels that other threads are running.
+
+    Ctrl-C reaches the main thread only, and a kernel called there ends by itself within a tenth of a second or so.
+    Threads that call kernels say first that they watch a `Stop` (``ThreadPoolExecutor(n, initializer=stop.watch)``);
+    once the main thread sets it, their kernels raise KeyboardInterrupt: those that run and those they would call next.
+    """
+
+    def __init__(self) -> None:
+        module = engine().module
+        self.flag = None if module is None else module.StopFlag()
+        self.is_set = False
+
+    def set(self) -> None:
+        """End all kernels of the threads that watch."""
+        self.is_set = True
+        if self.flag is not None:
+            self.flag.raise_()
+
+    def watch(self) -> None:
+        """Say that kernels called by this thread are to end when this is set."""
+        _this_thread.stop = self
 
 
-def _useful_threads(n_threads: int, work: float) -> int:
-    return max(1, min(n_threads, int(work / _THREAD_WORK)))
+_this_thread = threading.local()
+
+
+def _run(module: Any, n_threads: int, work: float | None = None) -> Any:
+    threads = n_threads if work is None else max(1, min(n_threads, int(work / _THREAD_WORK)))
+    stop: Stop | None = getattr(_this_thread, "stop", None)
+    return module.Run(n_threads=threads, stop=stop and stop.flag)
+
+
+def _floats(array: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(array, np.float64)
+
+
+def _integers(array: IntArray) -> IntArray:
+    return np.ascontiguousarray(array, np.int64)
+
+
+def _models(module: Any, p: Parameters) -> Any:
+    start, trans, mix, means, covars = map(_floats, p[:5])
+    return module.GaussianModels(
+        chains=module.Chains(startprob=start, transmat=trans, n_states=_integers(p.n_states)),
+        emissions=module.GaussianMixtures(weights=mix, means=means, covars=covars),
+    )
+
+
+def _sequences(module: Any, X: FloatArray, offsets: IntArray, may_be_empty: bool = False) -> Any:
+    return module.Sequences(X=_floats(X), offsets=_integers(offsets), may_be_empty=may_be_empty)
+
+
+def _pairs(module: Any, sequence: IntArray, model: IntArray, weights: FloatArray) -> Any:
+    return module.Pairs(sequence=_integers(sequence), model=_integers(model), weight=_floats(weights))
+
+
+def _sums(module: Any, sums: Statistics | Expectations) -> Any:
+    return module.Sums(
+        start=sums.start, trans=sums.trans, occupancy=sums.occupancy, first=sums.first, second=sums.second
+    )
 
 
 def expected_log_likelihood(
     *, base: Parameters, reduced: Parameters, tau: int, early_stop: bool, n_threads: int
 ) -> FloatArray:
     """Return J (K_b, K_r)."""
+    module = engine().module
     J = np.empty((len(base.means), len(reduced.means)))
-    constants, precisions = _densities(reduced)
-    threads = _useful_threads(n_threads, _reduction_work(base, reduced, tau))
-    _module().expected_log_likelihood(
-        *base, *reduced._replace(covars=precisions), constants, tau, early_stop, False, threads, J
+    module.expected_log_likelihood(
+        base=_models(module, base),
+        reduced=_models(module, reduced),
+        recursion=module.Recursion(tau=tau, prune=False, early_stop=early_stop),
+        diagonal=False,
+        J=J,
+        run=_run(module, n_threads, _reduction_work(base, reduced, tau)),
     )
     return J
 
 
 def self_log_likelihood(*, models: Parameters, tau: int, early_stop: bool, n_threads: int) -> FloatArray:
     """Return J_ii (K,), every model against itself; give few at a time: emissions are computed for all pairs."""
+    module = engine().module
     J = np.empty(len(models.means))
-    constants, precisions = _densities(models)
-    threads = _useful_threads(n_threads, _reduction_work(models.take(slice(1)), models, tau))
-    _module().expected_log_likelihood(
-        *models, *models._replace(covars=precisions), constants, tau, early_stop, True, threads, J
+    module.expected_log_likelihood(
+        base=_models(module, models),
+        reduced=_models(module, models),
+        recursion=module.Recursion(tau=tau, prune=False, early_stop=early_stop),
+        diagonal=True,
+        J=J,
+        run=_run(module, n_threads, _reduction_work(models.take(slice(1)), models, tau)),
     )
     return J
 
@@ -73,31 +137,22 @@ def e_step(
     n_threads: int,
 ) -> Statistics:
     """Return VHEM's bound and the sums that its M-step needs."""
+    module = engine().module
     out = Statistics.zeros(reduced)
-    z = np.zeros((len(base.means), len(log_weights))) if want_responsibilities else np.empty((0, 0))
-    constants, precisions = _densities(reduced)
-    threads = _useful_threads(n_threads, _reduction_work(base, reduced, tau))
-    bound, evaluated, forwarded = _module().e_step(
-        *base, *reduced._replace(covars=precisions), constants, anchors, occupancy, counts, scales,
-        log_weights, tau, prune, early_stop, threads, *out[1:7], z,
-    )  # fmt: skip
-    return out._replace(
-        bound=bound, responsibilities=z if want_responsibilities else None, n_evaluated=evaluated, n_forward=forwarded
+    z = np.zeros((len(base.means), len(log_weights))) if want_responsibilities else None
+    bound, evaluated, forwarded = module.e_step(
+        base=_models(module, base),
+        weights=module.BaseWeights(occupancy=_floats(occupancy), counts=_floats(counts), scales=_floats(scales)),
+        reduced=_models(module, reduced),
+        log_weights=_floats(log_weights),
+        anchors=_floats(anchors),
+        recursion=module.Recursion(tau=tau, prune=prune, early_stop=early_stop),
+        mass=out.mass,
+        sums=_sums(module, out),
+        responsibilities=z,
+        run=_run(module, n_threads, _reduction_work(base, reduced, tau)),
     )
-
-
-def _densities(reduced: Parameters) -> tuple[FloatArray, FloatArray]:
-    """Return log c - ½(d log 2π + log|Σ|) and Σ⁻¹ (its diagonal for diagonal covariances) of every Gaussian."""
-    d = reduced.means.shape[-1]
-    log_det: FloatArray
-    if reduced.is_diagonal:
-        log_det, precisions = np.log(reduced.covars).sum(-1), 1.0 / reduced.covars
-    else:
-        log_det = np.linalg.slogdet(reduced.covars)[1]
-        precisions = np.asarray(np.linalg.inv(reduced.covars), np.float64)
-    with np.errstate(divide="ignore"):
-        log_mix = np.maximum(np.log(reduced.mix_weights), _LOG_ZERO)
-    return log_mix - 0.5 * (d * np.log(2 * np.pi) + log_det), np.ascontiguousarray(precisions)
+    return out._replace(bound=bound, responsibilities=z, n_evaluated=evaluated, n_forward=forwarded)
 
 
 def _reduction_work(base: Parameters, reduced: Parameters, tau: int) -> float:
@@ -117,11 +172,19 @@ def expectations(
     n_threads: int,
 ) -> Expectations:
     """Return the sums of Baum-Welch's E-step over pairs of a sequence and a model, the same for any `n_threads`."""
+    module = engine().module
     K, S, M, d = parameters.means.shape
     shapes = [(K, S), (K, S, S), (K, S, M), (K, S, M, d), parameters.covars.shape]
     out = Expectations(np.empty(len(weights)), *(np.zeros(shape) for shape in shapes))
-    threads = _useful_threads(n_threads, _counting_work(parameters, offsets, sequence))
-    _module().expectations(*parameters, anchors, X, offsets, sequence, model, weights, threads, *out)
+    module.expectations(
+        models=_models(module, parameters),
+        anchors=_floats(anchors),
+        sequences=_sequences(module, X, offsets),
+        pairs=_pairs(module, sequence, model, weights),
+        scores=out.log_likelihoods,
+        sums=_sums(module, out),
+        run=_run(module, n_threads, _counting_work(parameters, offsets, sequence)),
+    )
     return out
 
 
@@ -152,23 +215,42 @@ def learn(
     far that digits are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step, and
     `n_iter` counts its M-steps.
     """
-    start, trans, scale, floor = map(np.ascontiguousarray, (prior_start, prior_trans, prior_scale, floor))
-    threads = _useful_threads(n_threads, _counting_work(parameters, offsets, sequence))
-    _module().learn(
-        *parameters, start, trans, prior_covar, scale, floor, X, offsets, sequence, model, weights, least, tolerance,
-        max_iter, threads, objectives, n_iter,
-    )  # fmt: skip
+    module, p = engine().module, parameters
+    start, trans, scale, floor = map(_floats, (prior_start, prior_trans, prior_scale, floor))
+    module.learn(
+        models=_models(module, p),
+        sequences=_sequences(module, X, offsets),
+        pairs=_pairs(module, sequence, model, weights),
+        prior=module.Prior(start=start, trans=trans, covar=prior_covar, scale=scale, floor=floor),
+        limits=module.Limits(least=_floats(least), tolerance=_floats(tolerance), max_iter=max_iter),
+        learned=module.Learned(
+            startprob=p.startprob,
+            transmat=p.transmat,
+            means=p.means,
+            covars=p.covars,
+            objective=objectives,
+            n_iter=n_iter,
+        ),
+        run=_run(module, n_threads, _counting_work(p, offsets, sequence)),
+    )
 
 
 def _counting_work(parameters: Parameters, offsets: IntArray, sequence: IntArray) -> float:
     _, S, M, d = parameters.means.shape
-    return float(np.diff(offsets)[sequence].sum() * S * (S + M * d + 5))
+    frames = len(sequence) * float(offsets[-1] - offsets[0]) / max(1, len(offsets) - 1)
+    return float(frames * S * (S + M * d + 5))
 
 
 def log_likelihoods(*, parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int) -> FloatArray:
     """Return log p(y_i | HMM k), (n, K)."""
+    module = engine().module
     scores = np.empty((len(offsets) - 1, len(parameters.n_states)))
-    _module().log_likelihoods(*parameters, X, offsets, n_threads, scores)
+    module.log_likelihoods(
+        models=_models(module, parameters),
+        sequences=_sequences(module, X, offsets),
+        scores=scores,
+        run=_run(module, n_threads),
+    )
     return scores
 
 
@@ -176,33 +258,57 @@ def posteriors(
     *, parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int
 ) -> tuple[FloatArray, FloatArray]:
     """Return log p(y_i), (n,), and the posterior probabilities of the states of one HMM, (T, S)."""
+    module = engine().module
     scores = np.empty(len(offsets) - 1)
     gamma = np.empty((len(X), parameters.n_states[0]))
-    _module().posteriors(*parameters, X, offsets, n_threads, scores, gamma)
+    module.posteriors(
+        models=_models(module, parameters),
+        sequences=_sequences(module, X, offsets),
+        scores=scores,
+        gamma=gamma,
+        run=_run(module, n_threads),
+    )
     return scores, gamma
 
 
 def viterbi(*, parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int) -> tuple[FloatArray, IntArray]:
     """Return max_x log p(x, y_i) under one HMM, (n,), and the paths x that reach it, (T,)."""
+    module = engine().module
     scores = np.empty(len(offsets) - 1)
     paths = np.empty(len(X), dtype=np.int64)
-    _module().viterbi(*parameters, X, offsets, n_threads, scores, paths)
+    module.viterbi(
+        models=_models(module, parameters),
+        sequences=_sequences(module, X, offsets),
+        scores=scores,
+        paths=paths,
+        run=_run(module, n_threads),
+    )
     return scores, paths
 
 
 def log_ppk(*, a: Parameters, b: Parameters, length: int, power: float, n_threads: int) -> FloatArray:
     """Return log k (K_a, K_b); where `a` and `b` are one object, its upper triangle."""
+    module = engine().module
     kernel = np.empty((len(a.means), len(b.means)))
-    threads = _useful_threads(n_threads, _overlap_work(a, b, length))
-    _module().log_ppk(*_powers(a, power), *_powers(b, power), length, power, a is b, threads, kernel)
+    module.log_ppk(
+        a=_models(module, _powers(a, power)),
+        b=_models(module, _powers(b, power)),
+        length=length,
+        power=power,
+        symmetric=a is b,
+        kernel=kernel,
+        run=_run(module, n_threads, _overlap_work(a, b, length)),
+    )
     return kernel
 
 
-def _powers(models: Parameters, power: float) -> tuple[np.ndarray, ...]:
-    logs = log_power(models.startprob, power), log_power(models.transmat, power)
+def _powers(models: Parameters, power: float) -> Parameters:
     own = Gaussian(models.means, models.covars).log_overlap_weight(power)
-    weights = np.maximum(log_power(models.mix_weights, power) + own, _LOG_ZERO)
-    return *logs, weights, models.means, models.covars, models.n_states
+    return models._replace(
+        startprob=log_power(models.startprob, power),
+        transmat=log_power(models.transmat, power),
+        mix_weights=np.maximum(log_power(models.mix_weights, power) + own, _LOG_ZERO),
+    )
 
 
 def _overlap_work(a: Parameters, b: Parameters, length: int) -> float:
@@ -215,13 +321,23 @@ def kmeans(
     *, Z: FloatArray, offsets: IntArray, uniforms: FloatArray, max_iter: int, most_points: int, n_threads: int
 ) -> IntArray:
     """Return the cluster of every point among the points of its group; -1 is never left."""
+    module = engine().module
     labels = np.full(len(Z), -1, dtype=np.int64)
-    _module().kmeans(Z, offsets, uniforms, max_iter, most_points, n_threads, labels)
+    module.kmeans(
+        groups=_sequences(module, Z, offsets, may_be_empty=True),
+        uniforms=_floats(uniforms),
+        max_iter=max_iter,
+        most_points=most_points,
+        labels=labels,
+        run=_run(module, n_threads),
+    )
     return labels
 
 
 def group_moments(*, X: FloatArray, offsets: IntArray) -> list[FloatArray]:
     """Return count, mean, sum of squared deviations and largest absolute value of every group and dimension, (G, d)."""
-    out = [np.empty((len(offsets) - 1, X.shape[1])) for _ in range(4)]
-    _module().group_moments(X, offsets, *out)
+    module = engine().module
+    count, mean, squares, largest = out = [np.empty((len(offsets) - 1, X.shape[1])) for _ in range(4)]
+    groups = _sequences(module, X, offsets)
+    module.group_moments(groups=groups, count=count, mean=mean, squares=squares, largest=largest, run=_run(module, 1))
     return out

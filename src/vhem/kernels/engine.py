@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+_THREADS_PER_CORE = 4  # at most, however large n_jobs is
+
 
 class Engine(NamedTuple):
     """Which kernels run."""
@@ -66,11 +68,11 @@ def n_threads(n_jobs: int | None) -> int:
     """Return the number of threads that `n_jobs` asks for.
 
     None means every core this process may use, as in scikit-learn's own compiled loops; -1 likewise, -2 one
-    fewer.
+    fewer. More than four threads per core only cost memory: larger numbers mean that many.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if n_jobs is None:
         return cores
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
         raise ValueError(f"n_jobs must be None, a positive or a negative integer, got {n_jobs!r}.")
-    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+    return min(int(n_jobs), _THREADS_PER_CORE * cores) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))

@@ -10,10 +10,6 @@
 
 namespace {
 
-constexpr long kPackBytes = 1L << 24;   // the most memory of one pack's frames
-constexpr long kShort = 1000;           // frames that are learned from in a pack however few lanes are in use
-constexpr long kSlotDoubles = 1L << 22; // the most sums kept apart at a time
-
 // Where the sums over all pairs go, HMM by HMM: an array each for start, trans, occupancy, first and second.
 struct Totals {
     struct Part {
@@ -23,13 +19,20 @@ struct Totals {
     Part parts[5];
 };
 
+template <class Family>
+Totals totals_of(const Layout<Family>& layout, const Sums& sums) {
+    const long G = layout.S * layout.M;
+    return {{{sums.start, layout.S}, {sums.trans, layout.S * layout.S}, {sums.occupancy, G},
+             {sums.first, G * layout.widths[0]}, {sums.second, G * layout.widths[1]}}};
+}
+
 // All pairs, in packs of kLanes.
-template <bool Full, bool Mixture, int States>
+template <class Family, bool Mixture, int States>
 class EStep {
   public:
-    EStep(const Arrays& arrays, const Frames& frames, const Pairs& pairs, const double* anchors, int n_threads)
-        : a(arrays), frames(frames), pairs(pairs), anchors(anchors), n_threads(n_threads), layout(arrays),
-          triangles(arrays, n_threads), packs(n_threads) {}
+    EStep(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const double* anchors, Call& call)
+        : a(models), frames(frames), pairs(pairs), anchors(anchors), call(call), layout(models), prepared(models, call),
+          packs(call.n_threads) {}
 
     void run(double* scores, const Totals& totals) {
         const long n_packs = (pairs.n + kLanes - 1) / kLanes;
@@ -39,40 +42,41 @@ class EStep {
             const long first = begin * kLanes, last = std::min(pairs.n, (begin + n) * kLanes);
             const bool wanted = std::any_of(pairs.weight + first, pairs.weight + last, [](double w) { return w > 0; });
             if (wanted && !slots) slots.reset(new double[kLanes * round * layout.size]);
-            parallel_for(n, n_threads, [&](long task, int thread) {
-                FlushDenormals flush;
+            parallel_for(call, n, [&](long task, Worker& worker) {
+                const Denormals flushed(Denormals::kFlush);
                 const long at = (begin + task) * kLanes;
-                run_pack(at, wanted ? &slots[(at - first) * layout.size] : nullptr, thread, scores + at);
+                run_pack(at, wanted ? &slots[(at - first) * layout.size] : nullptr, worker, scores + at);
             });
             if (wanted) add_up(first, last, totals);
         }
     }
 
     void learn(const Learning& learning) {
-        parallel_for((pairs.n + kLanes - 1) / kLanes, n_threads, [&](long task, int thread) {
-            FlushDenormals flush;
+        parallel_for(call, (pairs.n + kLanes - 1) / kLanes, [&](long task, Worker& worker) {
+            const Denormals flushed(Denormals::kFlush);
             const int lanes = static_cast<int>(std::min<long>(kLanes, pairs.n - task * kLanes));
-            if (suits(task * kLanes, lanes, kShort)) pack(thread).learn(pairs, task * kLanes, lanes, learning);
+            if (suits(task * kLanes, lanes, kShortSequence)) pack(worker).learn(pairs, task * kLanes, lanes, learning);
         });
     }
 
   private:
-    const Arrays& a;
-    const Frames& frames;
+    const Models<Family>& a;
+    const Sequences& frames;
     const Pairs& pairs;
     const double* anchors;
-    const int n_threads;
-    const Layout layout;
-    const Triangles triangles;
-    std::vector<std::unique_ptr<Pack<Full, Mixture, States>>> packs;  // one per thread
+    Call& call;
+    const Layout<Family> layout;
+    const typename Family::Prepared prepared;
+    std::vector<std::unique_ptr<Pack<Family, Mixture, States>>> packs;  // one per thread
     std::unique_ptr<double[]> slots;
 
-    Pack<Full, Mixture, States>& pack(int thread) {
-        if (!packs[thread]) packs[thread].reset(new Pack<Full, Mixture, States>(a, triangles, anchors, frames));
-        return *packs[thread];
+    Pack<Family, Mixture, States>& pack(Worker& worker) {
+        auto& own = packs[worker.index];
+        if (!own) own.reset(new Pack<Family, Mixture, States>(a, prepared, anchors, frames, worker));
+        return *own;
     }
 
-    void run_pack(long at, double* sums, int thread, double* scores) {
+    void run_pack(long at, double* sums, Worker& worker, double* scores) {
         const int lanes = static_cast<int>(std::min<long>(kLanes, pairs.n - at));
         bool wanted = false;
         double* slot[kLanes];
@@ -82,10 +86,10 @@ class EStep {
         }
         ivec done = {};
         if (suits(at, lanes)) {
-            done = pack(thread).run(pairs, at, lanes, scores, wanted ? slot : nullptr);
+            done = pack(worker).run(pairs, at, lanes, scores, wanted ? slot : nullptr);
         }
         for (int l = 0; l < lanes; ++l)
-            if (!done[l]) scores[l] = run_alone(at + l, wanted ? slot[l] : nullptr);
+            if (!done[l]) scores[l] = run_alone(at + l, wanted ? slot[l] : nullptr, worker);
     }
 
     // Whether enough lanes are busy long enough, or all of them only briefly, in memory that stays small.
@@ -97,13 +101,13 @@ class EStep {
             all += T;
         }
         return (longest <= brief || longest * kLanes <= 3 * all) &&
-               longest * Pack<Full, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
+               longest * Pack<Family, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
     }
 
-    double run_alone(long pair, double* slot) const {
+    double run_alone(long pair, double* slot, Worker& worker) const {
         const long i = pairs.sequence[pair];
-        Accumulator accumulator(a, pairs.model[pair], anchors);
-        const double* X = frames.begin(i, a.d);
+        Accumulator<Family> accumulator(a, pairs.model[pair], anchors, worker);
+        const double* X = frames.begin(i);
         if (!slot || !(pairs.weight[pair] > 0)) return accumulator.log_likelihood(X, frames.length(i));
         std::fill_n(slot, layout.size, 0.0);
         return accumulator.add(X, frames.length(i), pairs.weight[pair], slot);
@@ -111,9 +115,10 @@ class EStep {
 
     // Every HMM's sums are added by one thread, in the order of the pairs.
     void add_up(long first, long last, const Totals& totals) const {
-        parallel_for(n_threads, n_threads, [&](long share, int) {
+        const int shares = call.n_threads;
+        parallel_for(call, shares, [&](long share, Worker&) {
             for (long pair = first; pair < last; ++pair)
-                if (pairs.weight[pair] > 0 && pairs.model[pair] % n_threads == share)
+                if (pairs.weight[pair] > 0 && pairs.model[pair] % shares == share)
                     add(&slots[(pair - first) * layout.size], pairs.model[pair], totals);
         });
     }
@@ -134,76 +139,69 @@ void mirror(double* second, long n_gaussians, int d) {
             for (int j = 0; j < i; ++j) second[j * d + i] = second[i * d + j];
 }
 
-template <bool Full, bool Mixture, int States = 0>
-void run(const Arrays& arrays, const Frames& frames, const Pairs& pairs, const double* anchors, int n_threads,
+template <class Family, bool Mixture, int States = 0>
+void run(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const double* anchors, Call& call,
          double* scores, const Totals& totals) {
-    EStep<Full, Mixture, States>(arrays, frames, pairs, anchors, n_threads).run(scores, totals);
+    EStep<Family, Mixture, States>(models, frames, pairs, anchors, call).run(scores, totals);
 }
 
-using Run = decltype(&run<false, false>);
-
-template <bool Full>
-Run choose(const Arrays& arrays) {
-    if (arrays.M > 1) return run<Full, true>;
-    static constexpr Run of_size[] = {run<Full, false>, run<Full, false>, run<Full, false, 2>,
-                                      run<Full, false, 3>, run<Full, false, 4>, run<Full, false, 5>};
-    return of_size[arrays.S <= 5 ? arrays.S : 0];
+// The E-step compiled for this number of states, where there is one.
+template <class Family>
+auto e_step_for(const Models<Family>& models) {
+    if (models.M > 1) return run<Family, true>;
+    static constexpr decltype(&run<Family, true>) of_size[] = {run<Family, false>,    run<Family, false>,    run<Family, false, 2>,
+                                                               run<Family, false, 3>, run<Family, false, 4>, run<Family, false, 5>};
+    return of_size[models.S <= 5 ? models.S : 0];
 }
 
-void expectations(Doubles startprob, Doubles transmat, Doubles mix_weights, Doubles means, Doubles covars,
-                  Integers n_states, Doubles anchors, Doubles X, Integers offsets, Integers sequence, Integers model,
-                  Doubles weight, int n_threads, DoublesOut scores, DoublesOut start, DoublesOut trans, DoublesOut occupancy,
-                  DoublesOut first, DoublesOut second) {
-    const Arrays arrays = arrays_of(startprob, transmat, mix_weights, means, covars, n_states);
-    const Frames frames = frames_of(X, offsets);
-    const Pairs pairs{sequence.data(), model.data(), weight.data(), static_cast<long>(sequence.shape(0))};
-    nb::gil_scoped_release release;
-    const Run chosen = arrays.full ? choose<true>(arrays) : choose<false>(arrays);
-    const Layout layout(arrays);
-    const Totals totals{{{start.data(), layout.trans},
-                         {trans.data(), layout.occupancy - layout.trans},
-                         {occupancy.data(), layout.first - layout.occupancy},
-                         {first.data(), layout.second - layout.first},
-                         {second.data(), layout.size - layout.second}}};
-    chosen(arrays, frames, pairs, anchors.data(), n_threads, scores.data(), totals);
-    if (arrays.full) mirror(second.data(), static_cast<long>(arrays.K) * arrays.S * arrays.M, arrays.d);
+// The sums over all pairs, and log p(y) of every pair into scores, (n,).
+void expectations(const GaussianModels& models, Input anchors, const Sequences& sequences, const Pairs& pairs,
+                  Output scores, Sums sums, const Run& run) {
+    const GaussianMixtures& e = models.emissions;
+    sequences.check_dimensions(e.d), pairs.check_ranges(sequences, e.K), sums.check(e);
+    const double* origin = doubles(anchors, "anchors", {e.K, e.S, e.M, e.d});
+    double* to = doubles_out(scores, "scores", {pairs.n});
+    run_call(run, [&](Call& call) {
+        with_family(models, [&](auto family) {
+            using Family = decltype(family);
+            const auto m = models_of<Family>(models);
+            e_step_for(m)(m, sequences, pairs, origin, call, to, totals_of(Layout<Family>(m), sums));
+            if (Family::kFullMoments) mirror(sums.second, e.K * e.S * e.M, static_cast<int>(e.d));
+        });
+    });
 }
+
+using DiagonalGaussian = GaussianFamily<false>;
 
 template <int States>
-void learn_of_size(const Arrays& arrays, const Frames& frames, const Pairs& pairs, int n_threads, const Learning& l) {
-    EStep<false, false, States>(arrays, frames, pairs, arrays.means, n_threads).learn(l);
+void learn_of_size(const Models<DiagonalGaussian>& models, const Sequences& frames, const Pairs& pairs, Call& call,
+                   const Learning& l) {
+    EStep<DiagonalGaussian, false, States>(models, frames, pairs, models.components.means, call).learn(l);
 }
 
-// One diagonal Gaussian a state, one sequence an HMM, all of one number of states.
-void learn(DoublesOut startprob, DoublesOut transmat, Doubles mix_weights, DoublesOut means, DoublesOut covars,
-           Integers n_states, Doubles start, Doubles trans, double covar, Doubles scale, Doubles floor, Doubles X,
-           Integers offsets, Integers sequence, Integers model, Doubles weight, Doubles least, Doubles tolerance,
-           int max_iter, int n_threads, DoublesOut objective, IntegersOut n_iter) {
-    const Arrays arrays = {startprob.data(),
-                           transmat.data(),
-                           mix_weights.data(),
-                           means.data(),
-                           covars.data(),
-                           n_states.data(),
-                           static_cast<int>(means.shape(0)),
-                           static_cast<int>(means.shape(1)),
-                           1,
-                           static_cast<int>(means.shape(3)),
-                           false};
-    const Frames frames = frames_of(X, offsets);
-    const Pairs pairs{sequence.data(), model.data(), weight.data(), static_cast<long>(sequence.shape(0))};
-    const Learning learning{startprob.data(), transmat.data(), means.data(),  covars.data(), objective.data(),
-                            n_iter.data(),    start.data(),    trans.data(),  scale.data(),  floor.data(),
-                            least.data(),     tolerance.data(), covar,         max_iter};
-    nb::gil_scoped_release release;
+// HMMs of one number of states, with one diagonal Gaussian per state, each from one sequence.
+void learn(const GaussianModels& models, const Sequences& sequences, const Pairs& pairs, Prior prior, Limits limits,
+           Learned learned, const Run& run) {
+    const GaussianMixtures& e = models.emissions;
+    if (e.full || e.M != 1) refuse("covars must be those of one diagonal Gaussian per state, got shape " + shape_of(e.arrays[2]) + ".");
+    check_range(models.chains.n_states, e.K, "n_states", e.S, e.S);
+    sequences.check_dimensions(e.d), pairs.check_ranges(sequences, e.K);
+    prior.check(e), limits.check(e.K), learned.check(e);
+    const Learning learning{learned.startprob, learned.transmat, learned.means, learned.covars, learned.objective,
+                            learned.n_iter, prior.start, prior.trans, prior.scale, prior.floor, limits.least,
+                            limits.tolerance, prior.covar, limits.max_iter};
     static constexpr decltype(&learn_of_size<0>) of_size[] = {learn_of_size<0>, learn_of_size<0>, learn_of_size<2>,
                                                               learn_of_size<3>, learn_of_size<4>, learn_of_size<5>};
-    of_size[arrays.S <= 5 ? arrays.S : 0](arrays, frames, pairs, n_threads, learning);
+    run_call(run, [&](Call& call) {
+        of_size[e.S <= 5 ? e.S : 0](models_of<DiagonalGaussian>(models), sequences, pairs, call, learning);
+    });
 }
 
 }  // namespace
 
 void bind_baum_welch(nb::module_& m) {
-    m.def("expectations", &expectations);
-    m.def("learn", &learn);
+    using namespace nb::literals;
+    m.def("expectations", &expectations, nb::kw_only(), "models"_a, "anchors"_a, "sequences"_a, "pairs"_a, "scores"_a,
+          "sums"_a, "run"_a);
+    m.def("learn", &learn, nb::kw_only(), "models"_a, "sequences"_a, "pairs"_a, "prior"_a, "limits"_a, "learned"_a, "run"_a);
 }

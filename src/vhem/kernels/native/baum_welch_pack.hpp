@@ -4,81 +4,35 @@
 
 #include <utility>
 
-#include "baum_welch.hpp"
-#include "threads.hpp"
+#include "families/gaussian.hpp"
 
 namespace {
 
-constexpr double kRounding = 1e-9;  // a fall of the objective, relative to its size, that arithmetic can explain
-constexpr double kFarShift = 1e6;   // squared deviations: moments about an anchor this far off have lost six digits
-constexpr double kSmallProduct = 1e-20;  // times the smallest sum of a frame, still a normal double
-
-// A sequence, the HMM it is seen under, and how much it counts.
-struct Pairs {
-    const int64_t *sequence, *model;
-    const double* weight;
-    long n;
-};
-
-// Of full covariances, made once a call: the rows of the triangle L⁻¹ that whitens, and -½ log|2πΣ| behind them.
-struct Triangles {
-    long width;
-    std::vector<double> rows;
-
-    Triangles(const Arrays& a, int n_threads) : width(a.full ? static_cast<long>(a.d) * (a.d + 1) / 2 + 1 : 0) {
-        const long G = a.S * a.M, d = a.d;
-        rows.resize(a.K * G * width);
-        std::vector<int> all(d);
-        for (int j = 0; j < d; ++j) all[j] = j;
-        parallel_for(width ? a.K : 0, n_threads, [&](long k, int) {
-            std::vector<double> L(d * d), W(d * d);
-            for (long g = k * G; g < (k + 1) * G; ++g) {
-                double *to = &rows[g * width], &constant = to[width - 1];
-                cholesky(a.covars + g * d * d, a.d, all, L.data());
-                invert_triangle(L.data(), a.d, W.data());
-                constant = -0.5 * d * kLogTwoPi;
-                for (int i = 0; i < d; ++i) {
-                    constant -= std::log(L[i * d + i]);
-                    for (int j = 0; j <= i; ++j) *to++ = W[i * d + j];
-                }
-            }
-        });
-    }
-};
-
-// HMMs that learn from one sequence each, arrays with one row per HMM: what goes in and comes out again, and the prior.
-struct Learning {
-    double *startprob, *transmat, *means, *covars, *objective;
-    int64_t* n_iter;
-    const double *start, *trans, *scale, *floor;  // imagined counts, imagined variances, smallest variances
-    const double *least, *tolerance;              // frames of a state that lives, and gain of an HMM that goes on
-    double covar;                                 // imagined frames
-    int max_iter;
-};
-
 // kLanes pairs side by side. Lanes beyond the number of pairs repeat the first, and count for nothing.
-template <bool Full, bool Mixture, int States>
+template <class Family, bool Mixture, int States>
 class Pack {
   public:
-    Pack(const Arrays& arrays, const Triangles& triangles, const double* anchors, const Frames& frames)
-        : a(arrays), triangles(triangles), anchors(anchors), frames(frames), layout(arrays), G(S() * a.M) {
-        memory.resize(S() + S() * S() + G * (2 + 2 * a.d + (Full ? triangles.width : 3 * a.d)) + layout.size +
-                      2 * a.d + 2 * S());
+    Pack(const Models<Family>& models, const typename Family::Prepared& prepared, const double* anchors,
+         const Sequences& frames, Worker& worker)
+        : a(models), d(models.components.d), frames(frames), worker(worker), layout(models), G(S() * a.M),
+          components(models.components, prepared, anchors, G) {
+        memory.resize(S() + S() * S() + 2 * G + components.size() + layout.size + 2 * S());
         vec* at = memory.data();
         auto take = [&](long n) { return std::exchange(at, at + n); };
-        start = take(S()), trans = take(S() * S()), factor = take(G), used = take(G), mean = take(G * a.d);
-        anchor = take(G * a.d), scale = take(G * (Full ? triangles.width : a.d)), sums = take(layout.size);
-        beta = take(S()), ratio = take(S()), difference = take(a.d);
-        if (!Full) constant = take(G * a.d), variance = take(G * a.d);
+        start = take(S()), trans = take(S() * S()), factor = take(G), used = take(G), sums = take(layout.size);
+        beta = take(S()), ratio = take(S());
+        components.place(at);
     }
 
-    static long doubles_per_frame(const Arrays& a) { return kLanes * (a.d + 2L * a.S + (Mixture ? a.S * a.M : 0)); }
+    static long doubles_per_frame(const Models<Family>& m) {
+        return kLanes * (m.components.d + 2 * m.S + (Mixture ? m.S * m.M : 0));
+    }
 
     // Writes log p(y) of every lane and, where `slots` is given, its weighted sums. Returns which lanes can be trusted.
     ivec run(const Pairs& pairs, long begin, int lanes, double* scores, double* const* slots) {
         load_models(pairs, begin, lanes);
         load_frames(pairs, begin, lanes);
-        ivec trusted = missing && Full ? complete : ~ivec{};
+        ivec trusted = missing && Family::kMissingAlone ? complete : ~ivec{};
         trusted &= missing ? run_forward<true>() : run_forward<false>();
         store_partial(scores, log_likelihood, lanes);
         if (!slots) return trusted;
@@ -90,14 +44,15 @@ class Pack {
         return trusted;
     }
 
-    // EM in the lanes (one diagonal Gaussian a state) for as long as nothing happens that needs a closer look: an
-    // HMM that has settled or gone down, a state that died, a mean that moved far, digits that may be lost.
+    // EM in the lanes (one diagonal Gaussian per state) for as long as nothing happens that needs a closer look: an
+    // HMM that has converged or gone down, a state that died, a mean that moved far, digits that may be lost.
     void learn(const Pairs& pairs, long begin, int lanes, const Learning& l) {
         load_models(pairs, begin, lanes);
         load_frames(pairs, begin, lanes);
         load_prior(pairs, begin, lanes, l);
         ivec going = ~ivec{};
         while (any(going &= count < l.max_iter)) {
+            worker.checkpoint();
             going &= missing ? run_forward<true>() : run_forward<false>();
             const vec value = weight * log_likelihood + log_prior(l.covar), size = vmax(splat(1.0), vabs(objective));
             going &= (vabs(value - objective) >= tolerance) & (value >= objective - kRounding * size);
@@ -113,20 +68,21 @@ class Pack {
     }
 
   private:
-    const Arrays& a;
-    const Triangles& triangles;
-    const double* anchors;
-    const Frames& frames;
-    const Layout layout;
-    const long G;  // Gaussians of one HMM
+    const Models<Family>& a;
+    const long d;
+    const Sequences& frames;
+    Worker& worker;
+    const Layout<Family> layout;
+    const long G;  // components of one HMM
+    typename Family::Lanes components;
     VecArray memory, per_frame;
-    vec *start, *trans, *factor, *used, *mean, *anchor, *scale, *constant, *variance;  // the lanes' HMMs
-    vec *sums, *beta, *ratio, *difference;
+    vec *start, *trans, *factor, *used;  // the lanes' HMMs
+    vec *sums, *beta, *ratio;
     VecArray learning;
-    vec *prior_start, *prior_trans, *imagined, *floor, *fresh;  // of `learn`; fresh: start, trans, mean, variance
+    vec *prior_start, *prior_trans, *fresh;  // of `learn`; fresh: start, trans
     vec weight, objective, tolerance, least_frames;
     ivec count;    // iterations made
-    bool counted;  // whether anything is imagined of starts and transitions
+    bool counted;  // whether there are pseudo-counts of starts and transitions
     vec *x, *alpha, *gain, *share;  // per frame: values, forward probabilities, b_s / Σ, shares of components
     vec log_likelihood;
     long T;            // of the longest lane
@@ -138,8 +94,8 @@ class Pack {
     static constexpr int kKept = States ? States : 1;  // numbers of a frame that fit into registers
 
     // Known when compiling for the commonest numbers of states: short loops then unroll.
-    int S() const { return States ? States : a.S; }
-    int M() const { return Mixture ? a.M : 1; }
+    int S() const { return States ? States : static_cast<int>(a.S); }
+    int M() const { return Mixture ? static_cast<int>(a.M) : 1; }
 
     void load_models(const Pairs& pairs, long begin, int lanes) {
         ivec k;
@@ -147,65 +103,47 @@ class Pack {
             k[l] = pairs.model[begin + (l < lanes ? l : 0)];
             judge_transitions(l, k[l]);
         }
-        place(k, a.startprob, S(), start);
-        place(k, a.transmat, S() * S(), trans);
-        place(k, a.mix_weights, G, used);
-        place(k, a.means, G * a.d, mean);
-        place(k, anchors, G * a.d, anchor);
-        Full ? place(k, triangles.rows.data(), G * triangles.width, scale) : place(k, a.covars, G * a.d, variance);
+        gather_rows(k, a.startprob, S(), start);
+        gather_rows(k, a.transmat, S() * S(), trans);
+        gather_rows(k, a.mix_weights, G, used);
+        components.load(k);
         padded = false;
         for (long g = 0; g < G; ++g) {
             padded = padded || any(used[g] <= 0.0);
-            factor[g] = Full ? scale[(g + 1) * triangles.width - 1] : from_variances(g);
+            factor[g] = components.log_factor(g);
             if (Mixture) factor[g] += vlog(used[g] > 0.0 ? used[g] : splat(1.0));
             factor[g] = used[g] > 0.0 ? factor[g] : splat(kLogZero);
         }
     }
 
-    // -1/(2σ²) and -½ log 2πσ² of one Gaussian; returns the sum of the latter.
-    vec from_variances(long g) {
-        vec total = {};
-        for (long i = g * a.d; i < (g + 1) * a.d; ++i) {
-            scale[i] = -0.5 / variance[i];
-            constant[i] = -0.5 * (kLogTwoPi + vlog(variance[i]));
-            total += constant[i];
-        }
-        return total;
-    }
-
     void load_prior(const Pairs& pairs, long begin, int lanes, const Learning& l) {
         const long n = S() + S() * S();
-        learning.resize(2 * n + 2 * a.d + 2 * G * a.d);
-        prior_start = learning.data(), prior_trans = prior_start + S(), imagined = prior_start + n;
-        floor = imagined + a.d, fresh = floor + a.d;
+        learning.resize(2 * n + components.learning_size());
+        prior_start = learning.data(), prior_trans = prior_start + S(), fresh = prior_start + n;
         ivec k;
         for (int i = 0; i < kLanes; ++i) k[i] = pairs.model[begin + (i < lanes ? i : 0)];
-        place(k, l.start, S(), prior_start);
-        place(k, l.trans, S() * S(), prior_trans);
+        gather_rows(k, l.start, S(), prior_start);
+        gather_rows(k, l.trans, S() * S(), prior_trans);
+        components.load_prior(k, l, fresh + n);
         counted = false;
         for (long i = 0; i < n; ++i) counted = counted || any(prior_start[i] > 0.0);
-        place(k, l.scale, a.d, imagined);
-        place(k, l.floor, a.d, floor);
-        place(k, l.objective, 1, &objective);
-        place(k, l.tolerance, 1, &tolerance);
-        place(k, l.least, 1, &least_frames);
+        gather_rows(k, l.objective, 1, &objective);
+        gather_rows(k, l.tolerance, 1, &tolerance);
+        gather_rows(k, l.least, 1, &least_frames);
         for (int i = 0; i < kLanes; ++i) {
             weight[i] = pairs.weight[begin + (i < lanes ? i : 0)];
             count[i] = l.n_iter[k[i]];
         }
     }
 
-    // Up to a constant: Σ ε_s log π_s + Σ ε_rs log a_rs - ½ κ Σ (log σ² + V/σ²), with -½ log σ² in `constant`.
+    // Up to a constant: Σ ε_s log π_s + Σ ε_rs log a_rs, and the components' share.
     vec log_prior(double covar) const {
         vec total = {};
         for (long i = 0; counted && i < S() + S() * S(); ++i) {
             const vec p = i < S() ? start[i] : trans[i - S()];
             total += prior_start[i] > 0.0 ? prior_start[i] * vlog(prior_start[i] > 0.0 ? p : splat(1.0)) : vec{};
         }
-        if (covar > 0)
-            for (long i = 0; i < G * a.d; ++i)
-                total += covar * (constant[i] + 0.5 * kLogTwoPi + imagined[i % a.d] * scale[i]);
-        return total;
+        return covar > 0 ? total + components.log_prior(covar) : total;
     }
 
     // The M-step, into `fresh`. Returns the lanes whose means stayed near their anchors.
@@ -221,36 +159,24 @@ class Pack {
             for (int s = 0; s < S(); ++s) to[s] = total > 0.0 ? to[s] * inverse : old[s];
         }
         ivec near = ~ivec{};
-        vec *means = fresh + S() + S() * S(), *variances = means + G * a.d;
-        for (int s = 0; s < S(); ++s) {
-            const vec n = weight * sums[layout.occupancy + s], all = n + covar;
-            const ivec known = all > 0.0;
-            const vec share = weight / (n > 0.0 ? n : splat(1.0)), per_frame = 1.0 / (known ? all : splat(1.0));
-            for (long j = 0, i = s * a.d; j < a.d; ++j, ++i) {
-                const vec first = sums[layout.first + i], offset = share * first;
-                const vec scatter = weight * (sums[layout.second + i] - first * offset) + covar * imagined[j];
-                means[i] = mean[i] + offset;
-                variances[i] = vmax(known ? scatter * per_frame : variance[i], floor[j]);
-                near &= offset * offset <= kFarShift * variances[i];
-            }
-        }
+        for (long g = 0; g < G; ++g)
+            near &= components.estimate(g, weight, weight * sums[layout.occupancy + g], moments(0, g), moments(1, g), covar);
         return near;
     }
+
+    vec* moments(int order, long g) { return sums + layout.moments[order] + g * layout.widths[order]; }
 
     void apply(ivec going) {
         const long n = S() * S();
         for (long i = 0; i < S(); ++i) start[i] = going ? fresh[i] : start[i];
         for (long i = 0; i < n; ++i) trans[i] = going ? fresh[S() + i] : trans[i];
-        for (long i = 0; i < G * a.d; ++i) {
-            mean[i] = anchor[i] = going ? fresh[S() + n + i] : mean[i];
-            variance[i] = going ? fresh[S() + n + G * a.d + i] : variance[i];
-        }
-        for (long g = 0; g < G; ++g) factor[g] = from_variances(g);
+        components.apply(going);
+        for (long g = 0; g < G; ++g) factor[g] = components.log_factor(g);
         vec low = trans[0];
         ivec tiny = {};
         for (long i = 0; i < n; ++i) {
             low = vmin(low, trans[i]);
-            tiny |= (trans[i] > 0.0) & (trans[i] < kTiny);
+            tiny |= (trans[i] > 0.0) & (trans[i] < kSmallTransition);
         }
         ergodic = low >= kErgodic;
         least = tiny ? splat(-1.0) : vec{};
@@ -259,23 +185,12 @@ class Pack {
     void keep(const Pairs& pairs, long begin, int lanes, const Learning& l) const {
         for (int i = 0; i < lanes; ++i) {
             const long k = pairs.model[begin + i];
-            take_out(i, start, S(), l.startprob + k * S());
-            take_out(i, trans, S() * S(), l.transmat + k * S() * S());
-            take_out(i, mean, G * a.d, l.means + k * G * a.d);
-            take_out(i, variance, G * a.d, l.covars + k * G * a.d);
+            scatter_row(i, start, S(), l.startprob + k * S());
+            scatter_row(i, trans, S() * S(), l.transmat + k * S() * S());
+            components.keep(i, k, l);
             l.objective[k] = objective[i];
             l.n_iter[k] = count[i];
         }
-    }
-
-    static void take_out(int lane, const vec* from, long n, double* out) {
-        for (long i = 0; i < n; ++i) out[i] = from[i][lane];
-    }
-
-    // Row k of `rows`, n numbers long, for every lane.
-    static void place(ivec k, const double* rows, long n, vec* to) {
-        ivec from = reinterpret_cast<int64_t>(rows) + k * static_cast<int64_t>(n * sizeof(double));
-        for (long i = 0; i < n; ++i, from += sizeof(double)) to[i] = gather(from);
     }
 
     void judge_transitions(int l, long k) {
@@ -284,7 +199,7 @@ class Pack {
             for (int s = 0; s < a.n_states[k]; ++s) {
                 double p = a.transmat[(k * S() + r) * S() + s];
                 all = all && p >= kErgodic;
-                tiny = tiny || (p > 0 && p < kTiny);
+                tiny = tiny || (p > 0 && p < kSmallTransition);
             }
         ergodic[l] = all ? -1 : 0;
         least[l] = tiny ? -1.0 : 0.0;
@@ -301,16 +216,16 @@ class Pack {
         }
         uneven = shortest < T;
         per_frame.resize(T * doubles_per_frame(a) / kLanes);
-        x = per_frame.data(), alpha = x + T * a.d, gain = alpha + T * S(), share = gain + T * S();
+        x = per_frame.data(), alpha = x + T * d, gain = alpha + T * S(), share = gain + T * S();
         const double* from[kLanes];
-        for (int l = 0; l < kLanes; ++l) from[l] = frames.begin(pairs.sequence[begin + (l < lanes ? l : 0)], a.d);
-        const long common = shortest * a.d / kLanes * kLanes;
+        for (int l = 0; l < kLanes; ++l) from[l] = frames.begin(pairs.sequence[begin + (l < lanes ? l : 0)]);
+        const long common = shortest * d / kLanes * kLanes;
         for (long i = 0; i < common; i += kLanes) transpose(from, i, x + i);
         for (int l = 0; l < kLanes; ++l)
-            for (long i = common; i < T * a.d; ++i)
-                x[i][l] = from[l][i < length[l] * a.d ? i : (length[l] - 1) * a.d + i % a.d];
+            for (long i = common; i < T * d; ++i)
+                x[i][l] = from[l][i < length[l] * d ? i : (length[l] - 1) * d + i % d];
         complete = ~ivec{};
-        for (long i = 0; i < T * a.d; ++i) complete &= x[i] == x[i];
+        for (long i = 0; i < T * d; ++i) complete &= x[i] == x[i];
         missing = false;
         for (int l = 0; l < kLanes; ++l) missing = missing || !complete[l];
     }
@@ -376,7 +291,8 @@ class Pack {
     vec densities() {
         vec total = {};
         for (long t = 0; t < T; ++t) {
-            const vec* frame = x + t * a.d;
+            worker.checkpoint_at(t);
+            const vec* frame = x + t * d;
             vec logs[kKept], *b = gain + t * S(), *log = States ? logs : b, peak = splat(kLeastLog);
             for (int s = 0; s < S(); ++s) {
                 log[s] = Mixture ? mixed<Missing>(s, frame, share + (t * S() + s) * M()) : density<Missing>(s, frame);
@@ -410,22 +326,8 @@ class Pack {
     }
 
     template <bool Missing>
-    vec density(int g, const vec* frame) {
-        vec log = factor[g];
-        const vec *mu = mean + g * a.d, *factors = scale + g * (Full ? triangles.width : a.d);
-        for (int j = 0; j < a.d; ++j) {
-            vec z = frame[j] - mu[j];
-            if (Full) {
-                difference[j] = z;
-                z = vec{};
-                for (int i = 0; i <= j; ++i) z = fma(*factors++, difference[i], z);
-                log = fma(z * -0.5, z, log);
-            } else if (Missing) {
-                log = frame[j] == frame[j] ? fma(z * z, factors[j], log) : log - constant[g * a.d + j];
-            } else {
-                log = fma(z * z, factors[j], log);
-            }
-        }
+    __attribute__((always_inline)) vec density(int g, const vec* frame) {
+        const vec log = components.template density<Missing>(g, frame, factor[g]);
         return padded ? (used[g] > 0.0 ? log : splat(kLogZero)) : log;
     }
 
@@ -457,59 +359,29 @@ class Pack {
         }
         for (int i = 0; States && i < S() * S(); ++i) sums[layout.trans + i] = xi[i];
         for (int s = 0; s < S(); ++s) sums[s] = alpha[s];
-        if constexpr (States > 0 && !Mixture && !Full && !Missing)
+        if constexpr (States > 0 && !Mixture && !Family::kFullMoments && !Missing)
             add_frames();
         else
-            for (long t = 0; t < T; ++t)
+            for (long t = 0; t < T; ++t) {
+                worker.checkpoint_at(t);
                 for (int g = 0; g < G; ++g)
-                    add<Missing>(g, alpha[t * S() + g / M()] * (Mixture ? share[t * G + g] : splat(1.0)), x + t * a.d);
+                    add<Missing>(g, alpha[t * S() + g / M()] * (Mixture ? share[t * G + g] : splat(1.0)), x + t * d);
+            }
     }
 
-    // All frames to the moments of all states, dimension by dimension: sums stay in registers.
+    // All frames to the sums of all states at once.
     void add_frames() {
         vec occupancy[kKept] = {};
         for (long t = 0; t < T; ++t)
             for (int s = 0; s < S(); ++s) occupancy[s] += alpha[t * S() + s];
         for (int s = 0; s < S(); ++s) sums[layout.occupancy + s] = occupancy[s];
-        const long d = a.d;
-        for (long j = 0; j < d; ++j) {
-            vec first[kKept] = {}, second[kKept] = {}, origin[kKept];
-            for (int s = 0; s < S(); ++s) origin[s] = anchor[s * d + j];
-            for (long t = 0; t < T; ++t)
-                for (int s = 0; s < S(); ++s) {
-                    const vec z = x[t * d + j] - origin[s], weighted = alpha[t * S() + s] * z;
-                    first[s] += weighted;
-                    second[s] = fma(weighted, z, second[s]);
-                }
-            for (int s = 0; s < S(); ++s) {
-                sums[layout.first + s * d + j] = first[s];
-                sums[layout.second + s * d + j] = second[s];
-            }
-        }
+        components.template add_frames<kKept>(T, x, alpha, moments(0, 0), moments(1, 0));
     }
 
     template <bool Missing>
-    void add(int g, vec u, const vec* frame) {
-        vec *first = sums + layout.first + g * a.d, *second = sums + layout.second + g * layout.covar;
+    __attribute__((always_inline)) void add(int g, vec u, const vec* frame) {
         sums[layout.occupancy + g] += u;
-        for (int j = 0; j < a.d; ++j) {
-            vec z = frame[j] - anchor[g * a.d + j];
-            if (Full) {
-                difference[j] = z;
-                vec weighted = u * z;
-                first[j] += weighted;
-                for (int i = 0; i <= j; ++i) second[j * a.d + i] = fma(weighted, difference[i], second[j * a.d + i]);
-            } else if (Missing) {
-                ivec seen = frame[j] == frame[j];
-                z = seen ? z : mean[g * a.d + j] - anchor[g * a.d + j];
-                first[j] = fma(u, z, first[j]);
-                second[j] = fma(u, fma(z, z, seen ? vec{} : variance[g * a.d + j]), second[j]);
-            } else {
-                vec weighted = u * z;
-                first[j] += weighted;
-                second[j] = fma(weighted, z, second[j]);
-            }
-        }
+        components.template add<Missing>(g, u, frame, moments(0, g), moments(1, g));
     }
 };
 

@@ -6,175 +6,107 @@
 // again in logs.
 #pragma once
 
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <algorithm>
 #include <vector>
 
-#include "simd.hpp"
-
-namespace nb = nanobind;
+#include "frames.hpp"
+#include "models.hpp"
 
 namespace {
 
-using Doubles = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
-using Integers = nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>;
-using DoublesOut = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
-using IntegersOut = nb::ndarray<int64_t, nb::c_contig, nb::device::cpu>;
-
-constexpr int kBlock = 64;             // frames whose densities are computed together
-constexpr double kLogZero = -1e300;    // stands for log 0: adds up without ever giving inf - inf
-constexpr double kLeastLog = -1e290;   // a density's log is kept above this, far from kLogZero
-constexpr double kDropped = 1e-280;    // forward probabilities below this are set to zero, and counted
-constexpr double kMostDropped = 1e-13; // the share of the likelihood that dropping may cost
-constexpr double kErgodic = 1e-100;    // transitions all above this forget what was dropped in one step
-constexpr double kTiny = 1e-20;        // products with transitions below this may vanish
-constexpr double kLogTwoPi = 1.8378770664093454836;
-
-// The arrays of `Parameters`, and their sizes.
-struct Arrays {
-    const double *startprob, *transmat, *mix_weights, *means, *covars;
-    const int64_t* n_states;
-    int K, S, M, d;
-    bool full;
-    long covar_size() const { return full ? static_cast<long>(d) * d : d; }
-};
-
-struct Frames {
-    const double* X;
-    const int64_t* offsets;
-    long n;
-    const double* begin(long i, int d) const { return X + offsets[i] * d; }
-    long length(long i) const { return offsets[i + 1] - offsets[i]; }
-};
-
 double log_or_zero(double p) { return p > 0 ? std::log(p) : kLogZero; }
 
-int round_up(int n) { return (n + kLanes - 1) / kLanes * kLanes; }
-
-// The lower triangle L of a matrix Σ = LLᵀ, row by row; only rows and columns in `kept` are taken.
-void cholesky(const double* covar, int d, const std::vector<int>& kept, double* L) {
-    int n = static_cast<int>(kept.size());
-    for (int i = 0; i < n; ++i)
-        for (int j = 0; j <= i; ++j) {
-            double rest = covar[kept[i] * d + kept[j]];
-            for (int k = 0; k < j; ++k) rest -= L[i * n + k] * L[j * n + k];
-            L[i * n + j] = i == j ? std::sqrt(rest) : rest / L[j * n + j];
-        }
-}
-
-// The lower triangle of L⁻¹.
-void invert_triangle(const double* L, int n, double* W) {
-    for (int j = 0; j < n; ++j) {
-        W[j * n + j] = 1.0 / L[j * n + j];
-        for (int i = j + 1; i < n; ++i) {
-            double total = 0;
-            for (int k = j; k < i; ++k) total += L[i * n + k] * W[k * n + j];
-            W[i * n + j] = -total / L[i * n + i];
-        }
-    }
-}
-
-// One Gaussian of one state's mixture: log c + log N(x; μ, Σ).
-struct Gaussian {
-    double log_weight, log_factor;  // log c, and log c minus half of log|2πΣ|
-    const double *mean, *covar;
-    long index;  // among all Gaussians of all HMMs
-    // Diagonal: -1/(2σ²), then -log(2πσ²)/2, d of each. Full: the triangle L⁻¹ that whitens, d×d.
-    std::vector<double> scale;
-
-    Gaussian(const Arrays& a, long index)
-        : log_weight(std::log(a.mix_weights[index])), log_factor(log_weight), mean(a.means + index * a.d),
-          covar(a.covars + index * a.covar_size()), index(index) {
-        a.full ? prepare_full(a.d) : prepare_diagonal(a.d);
-    }
-
-    void prepare_diagonal(int d) {
-        scale.resize(2 * d);
-        for (int j = 0; j < d; ++j) {
-            scale[j] = -0.5 / covar[j];
-            scale[d + j] = -0.5 * (kLogTwoPi + std::log(covar[j]));
-            log_factor += scale[d + j];
-        }
-    }
-
-    void prepare_full(int d) {
-        std::vector<double> L(d * d);
-        std::vector<int> all(d);
-        for (int j = 0; j < d; ++j) all[j] = j;
-        cholesky(covar, d, all, L.data());
-        scale.resize(d * d);
-        invert_triangle(L.data(), d, scale.data());
-        for (int j = 0; j < d; ++j) log_factor -= 0.5 * kLogTwoPi + std::log(L[j * d + j]);
-    }
-};
-
-// One HMM, made ready. Rows over states are padded to whole registers, with probability zero.
-struct Model {
-    int S, padded, d;
-    bool full;
+// One Markov chain, made ready. Rows over states are padded to whole registers, with probability zero.
+struct Chain {
+    int S, padded;
     bool ergodic = true;  // every transition above kErgodic
     bool tiny = false;    // some transition so small that products with it may vanish
     std::vector<double> start, trans, log_start, log_trans;
-    std::vector<Gaussian> gaussians;
-    std::vector<int> first;  // gaussians[first[s]] … gaussians[first[s + 1] - 1] are those of state s
 
-    Model(const Arrays& a, long k) : S(static_cast<int>(a.n_states[k])), padded(round_up(S)), d(a.d), full(a.full) {
+    template <class Family>
+    Chain(const Models<Family>& m, long k) : S(static_cast<int>(m.n_states[k])), padded(round_up(S)) {
         start.assign(padded, 0.0);
         trans.assign(S * padded, 0.0);
         log_start.assign(padded, kLogZero);
         log_trans.assign(S * padded, kLogZero);
         for (int s = 0; s < S; ++s) {
-            start[s] = a.startprob[k * a.S + s];
+            start[s] = m.startprob[k * m.S + s];
             log_start[s] = log_or_zero(start[s]);
-            set_transitions(s, a.transmat + (k * a.S + s) * a.S);
-            add_gaussians(a, k * a.S + s);
+            set_transitions(s, m.transmat + (k * m.S + s) * m.S);
         }
-        first.push_back(static_cast<int>(gaussians.size()));
-        judge_transitions();
     }
 
     void set_transitions(int s, const double* row) {
         for (int r = 0; r < S; ++r) {
             trans[s * padded + r] = row[r];
             log_trans[s * padded + r] = log_or_zero(row[r]);
+            ergodic = ergodic && row[r] >= kErgodic;
+            tiny = tiny || (row[r] > 0 && row[r] < kSmallTransition);
         }
-    }
-
-    void add_gaussians(const Arrays& a, long state) {
-        first.push_back(static_cast<int>(gaussians.size()));
-        for (long g = state * a.M; g < (state + 1) * a.M; ++g)
-            if (a.mix_weights[g] > 0) gaussians.emplace_back(a, g);
-    }
-
-    void judge_transitions() {
-        for (int s = 0; s < S; ++s)
-            for (int r = 0; r < S; ++r) {
-                double a = trans[s * padded + r];
-                ergodic = ergodic && a >= kErgodic;
-                tiny = tiny || (a > 0 && a < kTiny);
-            }
     }
 
     // Whether what was dropped so far cannot matter: the first frame's sum and the bound on the dropped share tell.
     bool trusts(double first_sum, double dropped) const {
         return ergodic ? first_sum >= kErgodic : dropped <= kMostDropped;
     }
+
+    // next_s = Σ_r now_r a_rs: the states one frame ahead.
+    void predict(const double* now, double* next) const {
+        for (int s = 0; s < padded; s += kLanes) {
+            vec even = {}, odd = {};  // two sums, so that neither waits for the other
+            int r = 0;
+            for (; r + 1 < S; r += 2) {
+                even = fma(splat(now[r]), load(&trans[r * padded + s]), even);
+                odd = fma(splat(now[r + 1]), load(&trans[(r + 1) * padded + s]), odd);
+            }
+            if (r < S) even = fma(splat(now[r]), load(&trans[r * padded + s]), even);
+            store(next + s, even + odd);
+        }
+    }
+
+    void predict_in_logs(const double* now, double* next) const {
+        for (int s = 0; s < padded; s += kLanes) {
+            vec top = splat(kLogZero), total = {};
+            for (int r = 0; r < S; ++r) top = vmax(top, now[r] + load(&log_trans[r * padded + s]));
+            for (int r = 0; r < S; ++r)
+                total += vexp(now[r] + load(&log_trans[r * padded + s]) - top);
+            store(next + s, vmax(top + vlog(total), splat(kLogZero)));
+        }
+    }
 };
 
-// Log-densities of up to kBlock frames: log Σ_m c_m N(y_t; μ_m, Σ_m), for every state.
+// One HMM, made ready.
+template <class Family>
+struct Model : Chain {
+    const long d;
+    std::vector<typename Family::Component> components;
+    std::vector<int> first;  // components[first[s]] … components[first[s + 1] - 1] are those of state s
+
+    Model(const Models<Family>& m, long k) : Chain(m, k), d(m.components.d) {
+        for (long state = k * m.S; state < k * m.S + S; ++state) {
+            first.push_back(static_cast<int>(components.size()));
+            for (long c = state * m.M; c < (state + 1) * m.M; ++c)
+                if (m.mix_weights[c] > 0) components.emplace_back(m.components, c);
+        }
+        first.push_back(static_cast<int>(components.size()));
+    }
+};
+
+// Log-densities of up to kBlockFrames frames: log Σ_m c_m p_m(y_t), for every state.
+template <class Family>
 class Emissions {
   public:
-    explicit Emissions(const Model& model)
-        : columns(model.d * kBlock), model(model), logs(model.S * kBlock), offset(model.d * kLanes),
-          mixture(model.gaussians.size() * kBlock) {}
+    FrameBlock frames;
+
+    Emissions(const Model<Family>& model, Worker& worker)
+        : frames(model.d), model(model), worker(worker), densities(model.d), logs(model.S * kBlockFrames),
+          mixture(model.components.size() * kBlockFrames) {}
 
     // out[t·padded + s] = log b_s(y_t), and kLogZero behind the last state.
     void in_logs(const double* X, int n, double* out) {
         compute(X, n);
         for (int t = 0; t < n; ++t) {
-            for (int s = 0; s < model.S; ++s) out[t * model.padded + s] = logs[s * kBlock + t];
+            for (int s = 0; s < model.S; ++s) out[t * model.padded + s] = logs[s * kBlockFrames + t];
             for (int s = model.S; s < model.padded; ++s) out[t * model.padded + s] = kLogZero;
         }
     }
@@ -184,136 +116,57 @@ class Emissions {
         compute(X, n);
         for (int t = 0; t < n; t += kLanes) {
             vec top = load(&logs[t]);
-            for (int s = 1; s < model.S; ++s) top = vmax(top, load(&logs[s * kBlock + t]));
+            for (int s = 1; s < model.S; ++s) top = vmax(top, load(&logs[s * kBlockFrames + t]));
             store(peak + t, top);
             int lanes = std::min(kLanes, n - t);
             for (int s = 0; s < model.S; ++s) {
-                vec e = vexp(load(&logs[s * kBlock + t]) - top);
+                vec e = vexp(load(&logs[s * kBlockFrames + t]) - top);
                 for (int l = 0; l < lanes; ++l) out[(t + l) * model.padded + s] = e[l];
             }
         }
     }
 
-    // Takes frames for `shares`, and for whoever reads `columns` and `incomplete`.
-    void load_frames(const double* X, int n) {
-        incomplete.clear();
-        for (int t = 0; t < n; ++t) {
-            bool missing = false;
-            for (int j = 0; j < model.d; ++j) {
-                double x = X[t * model.d + j];
-                columns[j * kBlock + t] = x;
-                missing = missing || x != x;
-            }
-            if (missing) incomplete.push_back(t);
-        }
-        for (int t = n; t < round_up(n); ++t)
-            for (int j = 0; j < model.d; ++j) columns[j * kBlock + t] = 0.0;
-    }
-
-    // Each component's share in the density of state s, c_m N(y_t; μ_m, Σ_m) / b_s(y_t), [component][frame].
-    const double* shares(const double* X, int n, int s) {
+    // Each component's share (of frames that are loaded) in the density of state s, c_m p_m(y_t) / b_s(y_t), [component][frame].
+    const double* shares(int s) {
+        const int n = frames.n;
         const int count = model.first[s + 1] - model.first[s];
         if (count == 1) std::fill_n(mixture.begin(), round_up(n), 1.0);
         if (count == 1) return mixture.data();
-        for (int m = 0; m < count; ++m) density(model.gaussians[model.first[s] + m], X, n, &mixture[m * kBlock]);
-        mix(count, n, &logs[s * kBlock]);
+        for (int m = 0; m < count; ++m) density(model.components[model.first[s] + m], &mixture[m * kBlockFrames]);
+        mix(count, n, &logs[s * kBlockFrames]);
         for (int m = 0; m < count; ++m)
             for (int t = 0; t < n; t += kLanes)
-                store(&mixture[m * kBlock + t], vexp(load(&mixture[m * kBlock + t]) - load(&logs[s * kBlock + t])));
+                store(&mixture[m * kBlockFrames + t], vexp(load(&mixture[m * kBlockFrames + t]) - load(&logs[s * kBlockFrames + t])));
         return mixture.data();
     }
 
-    std::vector<double> columns;  // the block's frames, [dimension][frame]
-    std::vector<int> incomplete;  // frames with missing values
-
   private:
-    const Model& model;
+    const Model<Family>& model;
+    Worker& worker;
+    typename Family::Densities densities;
     std::vector<double> logs;     // [state][frame]
-    std::vector<double> offset;   // x - μ of one register of frames
     std::vector<double> mixture;  // [component][frame]
 
     void compute(const double* X, int n) {
-        load_frames(X, n);
+        frames.load(X, n);
         for (int s = 0; s < model.S; ++s) {
             int count = model.first[s + 1] - model.first[s];
-            double *state = &logs[s * kBlock], *to = count == 1 ? state : mixture.data();
-            for (int m = 0; m < count; ++m) density(model.gaussians[model.first[s] + m], X, n, to + m * kBlock);
+            double *state = &logs[s * kBlockFrames], *to = count == 1 ? state : mixture.data();
+            for (int m = 0; m < count; ++m) density(model.components[model.first[s] + m], to + m * kBlockFrames);
             if (count > 1) mix(count, n, state);
         }
     }
 
-    void density(const Gaussian& g, const double* X, int n, double* out) {
-        for (int t = 0; t < n; t += kLanes) {
-            vec log = model.full ? full(g, t) : incomplete.empty() ? diagonal<false>(g, t) : diagonal<true>(g, t);
-            store(out + t, vmax(log, splat(kLeastLog)));
-        }
-        if (model.full && !incomplete.empty()) marginals(g, X, out);
-    }
-
-    // A missing dimension integrates to one: its factor is left out.
-    template <bool Missing>
-    vec diagonal(const Gaussian& g, int t) const {
-        const int d = model.d;
-        vec log = splat(Missing ? g.log_weight : g.log_factor);
-        for (int j = 0; j < d; ++j) {
-            vec x = load(&columns[j * kBlock + t]), difference = x - g.mean[j];
-            if (Missing) {
-                vec term = fma(difference * difference, splat(g.scale[j]), splat(g.scale[d + j]));
-                log += x == x ? term : vec{};
-            } else {
-                log = fma(difference * difference, splat(g.scale[j]), log);
-            }
-        }
-        return log;
-    }
-
-    vec full(const Gaussian& g, int t) {
-        const int d = model.d;
-        vec log = splat(g.log_factor);
-        for (int i = 0; i < d; ++i) {
-            store(&offset[i * kLanes], load(&columns[i * kBlock + t]) - g.mean[i]);
-            vec z = {};
-            for (int j = 0; j <= i; ++j) z = fma(splat(g.scale[i * d + j]), load(&offset[j * kLanes]), z);
-            log = fma(z * splat(-0.5), z, log);
-        }
-        return log;
-    }
-
-    // Frames with missing values under a full covariance, one by one: the density of what was observed. Neighbours
-    // often miss the same dimensions, and then share the factor.
-    void marginals(const Gaussian& g, const double* X, double* out) const {
-        std::vector<int> kept, now;
-        std::vector<double> L(model.d * model.d), z(model.d);
-        bool fresh = true;
-        for (int t : incomplete) {
-            const double* x = X + t * model.d;
-            now.clear();
-            for (int j = 0; j < model.d; ++j)
-                if (x[j] == x[j]) now.push_back(j);
-            if (fresh || now != kept) cholesky(g.covar, model.d, kept = now, L.data());
-            fresh = false;
-            out[t] = std::max(kLeastLog, g.log_weight + whitened(g, x, kept, L.data(), z.data()));
-        }
-    }
-
-    static double whitened(const Gaussian& g, const double* x, const std::vector<int>& kept, const double* L,
-                           double* z) {
-        int n = static_cast<int>(kept.size());
-        double log = -0.5 * n * kLogTwoPi;
-        for (int i = 0; i < n; ++i) {
-            z[i] = x[kept[i]] - g.mean[kept[i]];
-            for (int j = 0; j < i; ++j) z[i] -= L[i * n + j] * z[j];
-            z[i] /= L[i * n + i];
-            log -= 0.5 * z[i] * z[i] + std::log(L[i * n + i]);
-        }
-        return log;
+    void density(const typename Family::Component& component, double* out) {
+        worker.checkpoint();
+        densities.evaluate(component, frames, out, worker);
     }
 
     void mix(int count, int n, double* out) const {
         for (int t = 0; t < n; t += kLanes) {
             vec top = load(&mixture[t]), total = {};
-            for (int m = 1; m < count; ++m) top = vmax(top, load(&mixture[m * kBlock + t]));
-            for (int m = 0; m < count; ++m) total += vexp(load(&mixture[m * kBlock + t]) - top);
+            for (int m = 1; m < count; ++m) top = vmax(top, load(&mixture[m * kBlockFrames + t]));
+            for (int m = 0; m < count; ++m) total += vexp(load(&mixture[m * kBlockFrames + t]) - top);
             store(out + t, top + vlog(total));
         }
     }
@@ -321,18 +174,19 @@ class Emissions {
 
 // The forward recursion on one sequence. Both forms give log p(y), and hand every frame's normalised forward
 // probabilities, or their logs, to keep(t, row).
+template <class Family>
 class Forward {
   public:
-    explicit Forward(const Model& model)
-        : model(model), emissions(model), block(kBlock * model.padded), peak(kBlock), sums(kBlock),
+    Forward(const Model<Family>& model, Worker& worker)
+        : model(model), emissions(model, worker), block(kBlockFrames * model.padded), peak(kBlockFrames), sums(kBlockFrames),
           now(model.padded), next(model.padded) {}
 
     // False where numbers were dropped that may matter.
     template <class Keep>
     bool scaled(const double* X, long T, double& log_likelihood, Keep keep) {
         double total = 0, dropped = 0, first_sum = 0;
-        for (long t0 = 0; t0 < T; t0 += kBlock) {
-            int n = static_cast<int>(std::min<long>(kBlock, T - t0));
+        for (long t0 = 0; t0 < T; t0 += kBlockFrames) {
+            int n = static_cast<int>(std::min<long>(kBlockFrames, T - t0));
             emissions.scaled(X + t0 * model.d, n, block.data(), peak.data());
             for (int t = 0; t < n; ++t) {
                 sums[t] = step(t0 + t == 0, &block[t * model.padded], dropped);
@@ -349,8 +203,8 @@ class Forward {
     template <class Keep>
     double in_logs(const double* X, long T, Keep keep) {
         double total = 0;
-        for (long t0 = 0; t0 < T; t0 += kBlock) {
-            int n = static_cast<int>(std::min<long>(kBlock, T - t0));
+        for (long t0 = 0; t0 < T; t0 += kBlockFrames) {
+            int n = static_cast<int>(std::min<long>(kBlockFrames, T - t0));
             emissions.in_logs(X + t0 * model.d, n, block.data());
             for (int t = 0; t < n; ++t) {
                 total += log_step(t0 + t == 0, &block[t * model.padded]);
@@ -362,39 +216,15 @@ class Forward {
         return total + std::log(share);
     }
 
-    // next_s = Σ_r now_r a_rs: the states one frame ahead.
-    void predict(const double* now, double* next) const {
-        for (int s = 0; s < model.padded; s += kLanes) {
-            vec even = {}, odd = {};  // two sums, so that neither waits for the other
-            int r = 0;
-            for (; r + 1 < model.S; r += 2) {
-                even = fma(splat(now[r]), load(&model.trans[r * model.padded + s]), even);
-                odd = fma(splat(now[r + 1]), load(&model.trans[(r + 1) * model.padded + s]), odd);
-            }
-            if (r < model.S) even = fma(splat(now[r]), load(&model.trans[r * model.padded + s]), even);
-            store(next + s, even + odd);
-        }
-    }
-
-    void predict_in_logs(const double* now, double* next) const {
-        for (int s = 0; s < model.padded; s += kLanes) {
-            vec top = splat(kLogZero), total = {};
-            for (int r = 0; r < model.S; ++r) top = vmax(top, now[r] + load(&model.log_trans[r * model.padded + s]));
-            for (int r = 0; r < model.S; ++r)
-                total += vexp(now[r] + load(&model.log_trans[r * model.padded + s]) - top);
-            store(next + s, vmax(top + vlog(total), splat(kLogZero)));
-        }
-    }
-
   private:
-    const Model& model;
-    Emissions emissions;
+    const Model<Family>& model;
+    Emissions<Family> emissions;
     std::vector<double> block, peak, sums, now, next;
 
     // One frame: multiply by the densities, drop what is too small, normalise. Returns the sum. What was dropped
     // so far is carried as a share of the sum; it can only shrink against the peaks, so this share is a bound.
     double step(bool first, const double* densities, double& dropped) {
-        if (!first) predict(now.data(), next.data());
+        if (!first) model.predict(now.data(), next.data());
         const double* predicted = first ? model.start.data() : next.data();
         vec total = {}, lost = {};
         for (int s = 0; s < model.padded; s += kLanes) {
@@ -424,7 +254,7 @@ class Forward {
 
     // One frame in logs; the largest becomes zero and is returned.
     double log_step(bool first, const double* logs) {
-        if (!first) predict_in_logs(now.data(), next.data());
+        if (!first) model.predict_in_logs(now.data(), next.data());
         const double* predicted = first ? model.log_start.data() : next.data();
         double top = predicted[0] + logs[0];
         for (int s = 1; s < model.S; ++s) top = std::max(top, predicted[s] + logs[s]);
@@ -438,8 +268,8 @@ class Forward {
 // Every bracket is a probability, so nothing overflows.
 class Backward {
   public:
-    Backward(const Model& model, const Forward& forward)
-        : model(model), forward(forward), columns(model.S * model.padded), ahead(model.padded), ratio(model.padded),
+    explicit Backward(const Chain& model)
+        : model(model), columns(model.S * model.padded), ahead(model.padded), ratio(model.padded),
           total(model.padded), xi(model.S * model.padded) {
         for (int r = 0; r < model.S; ++r)
             for (int s = 0; s < model.S; ++s) columns[s * model.padded + r] = model.trans[r * model.padded + s];
@@ -467,8 +297,7 @@ class Backward {
     }
 
   private:
-    const Model& model;
-    const Forward& forward;
+    const Chain& model;
     bool in_logs = false;
     std::vector<double> columns;  // the transition matrix, transposed
     std::vector<double> ahead, ratio, total;
@@ -476,7 +305,7 @@ class Backward {
 
     void scaled_step(double* row, const double* later) {
         const int S = model.S, padded = model.padded;
-        forward.predict(row, ahead.data());
+        model.predict(row, ahead.data());
         for (int s = 0; s < S; ++s) ratio[s] = later[s] > 0 ? later[s] / ahead[s] : 0.0;
         for (int r = 0; r < padded; r += kLanes) {
             vec even = {}, odd = {};
@@ -495,7 +324,7 @@ class Backward {
     }
 
     void log_step(double* row, const double* later) {
-        forward.predict_in_logs(row, ahead.data());
+        model.predict_in_logs(row, ahead.data());
         for (int r = 0; r < model.S; ++r) {
             double all = 0;
             for (int s = 0; s < model.S; ++s) {
@@ -508,24 +337,5 @@ class Backward {
         }
     }
 };
-
-Arrays arrays_of(const Doubles& startprob, const Doubles& transmat, const Doubles& mix_weights, const Doubles& means,
-                 const Doubles& covars, const Integers& n_states) {
-    return {startprob.data(),
-            transmat.data(),
-            mix_weights.data(),
-            means.data(),
-            covars.data(),
-            n_states.data(),
-            static_cast<int>(means.shape(0)),
-            static_cast<int>(means.shape(1)),
-            static_cast<int>(means.shape(2)),
-            static_cast<int>(means.shape(3)),
-            covars.ndim() == 5};
-}
-
-Frames frames_of(const Doubles& X, const Integers& offsets) {
-    return {X.data(), offsets.data(), static_cast<long>(offsets.shape(0)) - 1};
-}
 
 }  // namespace

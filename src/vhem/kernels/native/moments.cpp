@@ -1,5 +1,5 @@
 // Mean and sum of squares of the frames of many groups, each group for itself; missing values are passed over.
-#include "hmm.hpp"
+#include "arguments.hpp"
 
 namespace {
 
@@ -32,19 +32,25 @@ void take_moments(const Group& g, long j, int n, long d) {
     store_partial(g.largest + j, top, n);
 }
 
-// Every group has a frame; all arrays but X are (groups, d).
-void group_moments(Doubles X, Integers offsets, DoublesOut count, DoublesOut mean, DoublesOut squares,
-                   DoublesOut largest) {
-    const long d = static_cast<long>(X.shape(1)), groups = static_cast<long>(offsets.shape(0)) - 1;
-    const int64_t* at = offsets.data();
-    nb::gil_scoped_release release;
-    for (long k = 0; k < groups; ++k) {
-        const Group g{X.data() + at[k] * d, X.data() + at[k + 1] * d, count.data() + k * d,
-                      mean.data() + k * d, squares.data() + k * d,     largest.data() + k * d};
-        for (long j = 0; j < d; j += kLanes) take_moments(g, j, static_cast<int>(std::min<long>(kLanes, d - j)), d);
-    }
+// Of every group and dimension, (groups, d).
+void group_moments(const Sequences& groups, Output count, Output mean, Output squares, Output largest, const Run& run) {
+    const long d = groups.d, n = groups.n;
+    double *to_count = doubles_out(count, "count", {n, d}), *to_mean = doubles_out(mean, "mean", {n, d});
+    double *to_squares = doubles_out(squares, "squares", {n, d}), *to_largest = doubles_out(largest, "largest", {n, d});
+    run_call(run, [&](Call& call) {
+        for (long k = 0; k < n; ++k) {
+            const Group g{groups.begin(k), groups.begin(k + 1), to_count + k * d, to_mean + k * d, to_squares + k * d, to_largest + k * d};
+            for (long j = 0; j < d; j += kLanes) {
+                call.caller.checkpoint();
+                take_moments(g, j, static_cast<int>(std::min<long>(kLanes, d - j)), d);
+            }
+        }
+    });
 }
 
 }  // namespace
 
-void bind_moments(nb::module_& m) { m.def("group_moments", &group_moments); }
+void bind_moments(nb::module_& m) {
+    using namespace nb::literals;
+    m.def("group_moments", &group_moments, nb::kw_only(), "groups"_a, "count"_a, "mean"_a, "squares"_a, "largest"_a, "run"_a);
+}

@@ -1,17 +1,15 @@
 // The recursions of MATH section 1 for one pack: kLanes pairs (base HMM i, reduced HMM j), one pair a lane.
 //
 // Two forms of the same equations. The fast one exponentiates once per (γ,σ,t) and multiplies by the transition matrix;
-// it is exact unless a product falls below kTiny, which it reports per lane. The careful one keeps everything in logs,
+// it is exact unless a product falls below kLeastProduct, which it reports per lane. The careful one keeps everything in logs,
 // one exponential per non-zero transition, and takes the lanes that the fast one gave up: left-right models, mostly.
 #pragma once
 
 #include <initializer_list>
 
-#include "simd.hpp"
+#include "threads.hpp"
 
 namespace {
-
-constexpr double kTiny = 1e-200;
 
 // One pack's inputs, working memory and results. Base states β,γ < B, reduced states ρ,σ < R; matrices are row-major.
 // Lanes with fewer states than B or R carry copies of their state 0 that nothing leads to (see Block::load).
@@ -19,10 +17,11 @@ struct Pack {
     int B = 0, R = 0;
     vec *pi_b, *A_b, *pi_r, *A_r, *log_A_r, *E;  // inputs
     vec *Y, *T, *m, *g, *q, *nu, *r;             // working memory
-    vec J, lowest;                               // results of backward(); fast form: valid where lowest >= kTiny
+    vec J, lowest;                               // results of backward(); fast form: valid where lowest >= kLeastProduct
     vec *nu1, *N, *xi;                           // results of forward(): ν̂₁(σ), ν̂(β,ρ), ξ̂(ρ,σ) for one virtual sequence
     int steps = 0;                               // backward steps kept in the history
     int stretch = 0;                             // steps replaced by the stationary stretch
+    VecArray scratch;                            // of stationary_share()
 
     void reserve(int b, int r) {
         B = b;
@@ -131,9 +130,8 @@ inline bool settled(vec change, vec earlier, double rounding) {
 // P_K = Σ_{k<K} π_b A_b^k come from the powers A_b^(2^b).
 inline vec stationary_share(Pack& p, int K) {
     const int B = p.B, BB = B * B;
-    static thread_local VecArray memory;
-    memory.resize(static_cast<size_t>(4 * BB + 3 * B));
-    vec *power = memory.data(), *sums = power + BB, *new_power = sums + BB, *new_sums = new_power + BB;
+    p.scratch.resize(static_cast<size_t>(4 * BB + 3 * B));
+    vec *power = p.scratch.data(), *sums = power + BB, *new_power = sums + BB, *new_sums = new_power + BB;
     vec *now = new_sums + BB, *total = now + B, *next = total + B;
     for (int e = 0; e < BB; ++e) power[e] = p.A_b[e], sums[e] = splat(e % (B + 1) == 0 ? 1.0 : 0.0);
     for (int b = 0; b < B; ++b) now[b] = p.pi_b[b], total[b] = vec{};
@@ -160,8 +158,7 @@ inline vec stationary_share(Pack& p, int K) {
 
 // Backward pass, fast form. Leaves J, and in `lowest` the smallest number that a logarithm was taken of.
 template <int RT>
-void backward_fast(Pack& p, int tau, bool early_stop) {
-    constexpr int kEvery = 4, kLeast = 16;  // steps between looks at convergence; shorter tails are not worth a stretch
+void backward_fast(Pack& p, int tau, bool early_stop, Worker& worker) {
     const int B = p.B, R = RT ? RT : p.R;
     p.lowest = splat(1.0);
     p.stretch = 0;
@@ -169,13 +166,14 @@ void backward_fast(Pack& p, int tau, bool early_stop) {
     vec earlier = splat(1e300);
     int k = 0;
     while (k < tau - 1) {
+        worker.checkpoint_at(k);
         weigh<RT>(p, k++);
-        if (!early_stop || k % kEvery || tau - 1 - k < kLeast) {
+        if (!early_stop || k % kLookEvery || tau - 1 - k < kLeastStretch) {
             advance<RT, false>(p, p.r, p.q);
             continue;
         }
         const vec change = advance<RT, true>(p, p.r, p.q);
-        if (settled(change, earlier, 4e-15)) {
+        if (settled(change, earlier, kStationaryLogs)) {
             p.stretch = tau - 1 - k;
             break;
         }
@@ -217,15 +215,16 @@ inline vec forward_step(Pack& p, const vec* W, const vec* Q, vec* xi) {
 
 // The stationary stretch: the same linear map over and over, until ν stands still; the rest is a multiple.
 template <int RT>
-void forward_stretch(Pack& p) {
+void forward_stretch(Pack& p, Worker& worker) {
     const int n = p.B * (RT ? RT : p.R), RR = p.R * p.R;
     const vec *W = p.first(p.steps), *Q = p.second(p.steps);
     vec earlier = splat(1e300);
     for (int k = p.stretch; k > 0; --k) {
+        worker.checkpoint_at(k);
         const vec change = forward_step<RT, true>(p, W, Q, p.xi);
         for (int e = 0; e < n; ++e) p.N[e] += p.nu[e];
-        if (k % 4 || k < 16) continue;
-        if (settled(change, earlier, 4e-16)) {
+        if (k % kLookEvery || k < kLeastStretch) continue;
+        if (settled(change, earlier, kStationaryShares)) {
             vec* once = p.log_A_r;  // not in use in the fast form
             for (int e = 0; e < RR; ++e) once[e] = vec{};
             forward_step<RT, false>(p, W, Q, once);
@@ -239,7 +238,7 @@ void forward_stretch(Pack& p) {
 
 // Forward pass, fast form, over the history that backward_fast left.
 template <int RT>
-void forward_fast(Pack& p) {
+void forward_fast(Pack& p, Worker& worker) {
     const int B = p.B, R = RT ? RT : p.R;
     const vec* W = p.first(p.steps);
     for (int c = 0; c < R; ++c) p.nu1[c] = vec{};
@@ -252,8 +251,9 @@ void forward_fast(Pack& p) {
         }
     }
     for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
-    if (p.stretch) forward_stretch<RT>(p);
+    if (p.stretch) forward_stretch<RT>(p, worker);
     for (int k = p.steps - 1; k >= 0; --k) {
+        worker.checkpoint_at(k);
         forward_step<RT, false>(p, p.first(k), p.second(k), p.xi);
         for (int e = 0; e < B * R; ++e) p.N[e] += p.nu[e];
     }
@@ -268,11 +268,12 @@ inline vec log_sum(const vec* log_a, const vec* y, int R) {
     return top + vlog(sum);
 }
 
-// Backward pass in logs. `log_A_r` must be filled, with -1e300 for log 0.
-inline void backward_careful(Pack& p, int tau) {
+// Backward pass in logs. `log_A_r` must be filled, with kLogZero for log 0.
+inline void backward_careful(Pack& p, int tau, Worker& worker) {
     const int B = p.B, R = p.R;
     for (int b = 0; b < B; ++b) p.m[b] = split_row(p.E + b * R, R, p.Y + b * R);
     for (int k = 0; k < tau - 1; ++k) {
+        worker.checkpoint();
         p.keep(k);
         for (int b = 0; b < B; ++b)
             for (int c = 0; c < R; ++c) {
@@ -285,7 +286,7 @@ inline void backward_careful(Pack& p, int tau) {
     p.stretch = 0;
     p.J = vec{};
     for (int c = 0; c < R; ++c)  // nu1 is free until the forward pass: log π
-        for (int l = 0; l < kLanes; ++l) p.nu1[c][l] = p.pi_r[c][l] > 0 ? std::log(p.pi_r[c][l]) : -1e300;
+        for (int l = 0; l < kLanes; ++l) p.nu1[c][l] = p.pi_r[c][l] > 0 ? std::log(p.pi_r[c][l]) : kLogZero;
     for (int b = 0; b < B; ++b) {
         p.q[b] = log_sum(p.nu1, p.Y + b * R, R);
         p.J = fma(p.pi_b[b], p.q[b] + p.m[b], p.J);
@@ -296,7 +297,7 @@ inline void backward_careful(Pack& p, int tau) {
 inline vec bounded_exp(vec x) { return vexp(vmin(x, splat(709.0))); }
 
 // Forward pass over the history that backward_careful left.
-inline void forward_careful(Pack& p) {
+inline void forward_careful(Pack& p, Worker& worker) {
     const int B = p.B, R = p.R;
     for (int c = 0; c < R; ++c) p.nu1[c] = vec{};
     for (int b = 0; b < B; ++b)
@@ -307,6 +308,7 @@ inline void forward_careful(Pack& p) {
         }
     for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
     for (int k = p.steps - 1; k >= 0; --k) {
+        worker.checkpoint();
         const vec *Y = p.first(k), *T = p.second(k);
         for (int b = 0; b < B; ++b)
             combine<0>(R, B, p.A_b + b, B, p.nu, R, [](int) { return vec{}; },
@@ -337,14 +339,14 @@ inline void forward_careful(Pack& p) {
         default: call(0);                 \
     }
 
-inline void backward(Pack& p, int tau, bool early_stop) {
-#define VHEM_CALL(RT) backward_fast<RT>(p, tau, early_stop)
+inline void backward(Pack& p, int tau, bool early_stop, Worker& worker) {
+#define VHEM_CALL(RT) backward_fast<RT>(p, tau, early_stop, worker)
     VHEM_FOR_STATES(p.R, VHEM_CALL)
 #undef VHEM_CALL
 }
 
-inline void forward(Pack& p) {
-#define VHEM_CALL(RT) forward_fast<RT>(p)
+inline void forward(Pack& p, Worker& worker) {
+#define VHEM_CALL(RT) forward_fast<RT>(p, worker)
     VHEM_FOR_STATES(p.R, VHEM_CALL)
 #undef VHEM_CALL
 }

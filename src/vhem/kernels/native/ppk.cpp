@@ -3,27 +3,14 @@
 // The recursion F ← [(A^ρ)ᵀ F A'^ρ] ∘ κ is linear, so it runs without logarithms on κ divided by its largest entry, F divided
 // by its sum after every step. What that may lose to underflow is bounded as it goes along; a pair for which the bound
 // is not negligible (left-right models whose states are far apart) is redone wholly in logs.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <cmath>
 #include <memory>
 #include <vector>
 
+#include "arguments.hpp"
 #include "pairs.hpp"
-#include "threads.hpp"
-
-namespace nb = nanobind;
 
 namespace {
-
-constexpr double kLoss = 1e-250;       // more than one step can lose, relative to the sum of F
-constexpr double kNegligible = 1e-15;  // loss that does not show
-constexpr long kRows = 8;              // models of a per task
-
-using Input = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
-using Integers = nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>;
-using Output = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
 
 // K models as NumPy holds them; probabilities as logs of their powers.
 struct Models {
@@ -32,11 +19,10 @@ struct Models {
     const double *start, *trans, *weights, *means, *covars;
     const int64_t* n_states;
 
-    Models(const Input& start, const Input& trans, const Input& weights, const Input& means, const Input& covars,
-           const Integers& n_states)
-        : K(means.shape(0)), S(means.shape(1)), M(means.shape(2)), d(means.shape(3)), diagonal(covars.ndim() == 4),
-          start(start.data()), trans(trans.data()), weights(weights.data()), means(means.data()), covars(covars.data()),
-          n_states(n_states.data()) {}
+    explicit Models(const GaussianModels& m)
+        : K(m.chains.K), S(m.chains.S), M(m.emissions.M), d(m.emissions.d), diagonal(!m.emissions.full),
+          start(m.chains.startprob), trans(m.chains.transmat), weights(m.emissions.weights), means(m.emissions.means),
+          covars(m.emissions.covars), n_states(m.chains.n_states) {}
     long covar_size() const { return diagonal ? d : d * d; }
 
     // Whether several variances may be multiplied before a logarithm is taken.
@@ -44,7 +30,7 @@ struct Models {
         const long n = K * S * M * covar_size(), step = diagonal ? 1 : d + 1;
         for (long g = 0; g < n; g += covar_size())
             for (long k = 0; k < covar_size(); k += step)
-                if (!(covars[g + k] > 1e-30 && covars[g + k] < 1e30)) return false;
+                if (!(covars[g + k] > kLeastModerate && covars[g + k] < kMostModerate)) return false;
         return diagonal;
     }
 };
@@ -89,12 +75,13 @@ class Comparison {
     const int T_;
     const double power_;
     const long group_;  // variances multiplied before a logarithm
+    Worker& worker_;
     VecArray memory_;
     vec *kappa_, *exp_kappa_, *F_, *G_, *logits_, *matrix_;  // kappa_: log κ less its largest entry
 
    public:
-    Comparison(const Models& a, const Models& b, int T, double power)
-        : a_(a), b_(b), T_(T), power_(power), group_(a.moderate() && b.moderate() ? 8 : 1) {
+    Comparison(const Models& a, const Models& b, int T, double power, Worker& worker)
+        : a_(a), b_(b), T_(T), power_(power), group_(a.moderate() && b.moderate() ? kVariancesPerLog : 1), worker_(worker) {
         const long SS = a.S * b.S, MM = a.M * b.M, d = a.d;
         memory_.resize(static_cast<size_t>(4 * SS + MM + d * d + d));
         kappa_ = memory_.data(), exp_kappa_ = kappa_ + SS, F_ = exp_kappa_ + SS, G_ = F_ + SS, logits_ = G_ + SS, matrix_ = logits_ + MM;
@@ -110,26 +97,28 @@ class Comparison {
                            : b.S == 6 ? recursion<6>(a, b, loss)
                                       : recursion<0>(a, b, loss);
         for (int l = 0; l < n; ++l)
-            out[l] = loss[l] < kNegligible ? result[l] + T_ * scale[l] : in_logs(i, j + l, b.S, l) + T_ * scale[l];
+            out[l] = loss[l] < kNegligibleLoss ? result[l] + T_ * scale[l] : in_logs(i, j + l, b.S, l) + T_ * scale[l];
     }
 
    private:
     // log κ of all pairs of states, less its largest entry, which is returned.
     vec emissions(const Lanes& a, const Lanes& b) {
-        vec top = splat(-1e308);
-        for (int s = 0; s < a.S; ++s)
+        vec top = splat(kBelowAll);
+        for (int s = 0; s < a.S; ++s) {
+            worker_.checkpoint();
             for (int r = 0; r < b.S; ++r) {
                 const vec value = mixture_kernel(a, s * a_.M, b, r * b_.M);
                 kappa_[s * b.S + r] = value;
                 top = vmax(top, value);
             }
+        }
         for (int e = 0; e < a.S * b.S; ++e) kappa_[e] -= top;
         return top;
     }
 
     // log Σ_mℓ (c_m c_ℓ)^ρ κ_mℓ of two states.
     vec mixture_kernel(const Lanes& a, long first_a, const Lanes& b, long first_b) {
-        vec top = splat(-1e308), total = {};
+        vec top = splat(kBelowAll), total = {};
         for (long m = 0; m < a_.M; ++m)
             for (long l = 0; l < b_.M; ++l) {
                 const long g = first_a + m, h = first_b + l;
@@ -187,13 +176,14 @@ class Comparison {
         for (int e = 0; e < n; ++e) exp_kappa_[e] = vexp(kappa_[e]);
         for (int e = 0; e < n; ++e) F_[e] = a.start[e / R] * b.start[e % R] * exp_kappa_[e];
         vec result = {};
-        loss = splat(kLoss);
+        loss = splat(kStepLoss);
         for (int t = 1;; ++t) {
+            worker_.checkpoint_at(t);
             vec total = F_[0];
             for (int e = 1; e < n; ++e) total += F_[e];
-            result += vlog(vmax(total, splat(1e-300)));
+            result += vlog(vmax(total, splat(kNoDivisor)));
             const vec inverse = 1.0 / total;
-            loss = t == 1 ? loss * inverse : (loss + kLoss) * growth * inverse;
+            loss = t == 1 ? loss * inverse : (loss + kStepLoss) * growth * inverse;
             if (t == T_) return result;
             for (int s = 0; s < S; ++s)
                 combine<RT>(R, R, F_ + s * R, 1, b.trans, R, [](int) { return vec{}; },
@@ -214,6 +204,7 @@ class Comparison {
         for (long s = 0; s < S; ++s)
             for (long q = 0; q < Q; ++q) F[s * Q + q] = start_a[s] + start_b[q] + kappa(s, q);
         for (int t = 1; t < T_; ++t) {
+            worker_.checkpoint();
             for (long s = 0; s < S; ++s)
                 for (long q = 0; q < Q; ++q)
                     G[s * Q + q] = log_sum(Q, [&](long r) { return F[s * Q + r] + trans_b[r * b_.S + q]; });
@@ -234,28 +225,36 @@ class Comparison {
     }
 };
 
-// out[i,j] = log k(a_i, b_j); with `symmetric`, only where j >= i (and a few more).
-void log_ppk(Input a_start, Input a_trans, Input a_weights, Input a_means, Input a_covars, Integers a_states, Input b_start,
-             Input b_trans, Input b_weights, Input b_means, Input b_covars, Integers b_states, int length, double power,
-             bool symmetric, int n_threads, Output out) {
-    const Models a(a_start, a_trans, a_weights, a_means, a_covars, a_states);
-    const Models b(b_start, b_trans, b_weights, b_means, b_covars, b_states);
-    double* to = out.data();
-    nb::gil_scoped_release release;
-    std::vector<std::unique_ptr<Lanes>> packs;
-    for (long j = 0; j < b.K; j += kLanes) packs.push_back(std::make_unique<Lanes>(b, j, false));
-    parallel_for((a.K + kRows - 1) / kRows, n_threads, [&](long task, int) {
-        FlushDenormals flush;
-        Comparison comparison(a, b, length, power);
-        for (long i = task * kRows; i < std::min(a.K, (task + 1) * kRows); ++i) {
-            const Lanes row(a, i, true);
-            for (long j = symmetric ? i / kLanes * kLanes : 0; j < b.K; j += kLanes)
-                comparison.run(row, i, *packs[j / kLanes], j, static_cast<int>(std::min<long>(kLanes, b.K - j)),
-                               to + i * b.K + j);
-        }
+// kernel[i,j] = log k(a_i, b_j), (K_a, K_b); with `symmetric`, only where j >= i (and a few more). Of the models, startprob,
+// transmat and weights are logs of their powers.
+void log_ppk(const GaussianModels& models_a, const GaussianModels& models_b, int length, double power, bool symmetric,
+             Output kernel, const Run& run) {
+    const Models a(models_a), b(models_b);
+    if (a.d != b.d || a.diagonal != b.diagonal)
+        refuse("both sets of models must have one dimension and one type of covariances, got covars of shape " +
+               shape_of(models_a.emissions.arrays[2]) + " and " + shape_of(models_b.emissions.arrays[2]) + ".");
+    if (length < 1) refuse("length must be at least 1, got " + std::to_string(length) + ".");
+    if (symmetric && a.K != b.K) refuse("a symmetric kernel needs as many models on both sides.");
+    double* to = doubles_out(kernel, "kernel", {a.K, b.K});
+    run_call(run, [&](Call& call) {
+        std::vector<std::unique_ptr<Lanes>> packs;
+        for (long j = 0; j < b.K; j += kLanes) packs.push_back(std::make_unique<Lanes>(b, j, false));
+        parallel_for(call, (a.K + kRowsPerTask - 1) / kRowsPerTask, [&](long task, Worker& worker) {
+            const Denormals flushed(Denormals::kFlush);
+            Comparison comparison(a, b, length, power, worker);
+            for (long i = task * kRowsPerTask; i < std::min(a.K, (task + 1) * kRowsPerTask); ++i) {
+                const Lanes row(a, i, true);
+                for (long j = symmetric ? i / kLanes * kLanes : 0; j < b.K; j += kLanes)
+                    comparison.run(row, i, *packs[j / kLanes], j, static_cast<int>(std::min<long>(kLanes, b.K - j)),
+                                   to + i * b.K + j);
+            }
+        });
     });
 }
 
 }  // namespace
 
-void bind_ppk(nb::module_& m) { m.def("log_ppk", &log_ppk); }
+void bind_ppk(nb::module_& m) {
+    using namespace nb::literals;
+    m.def("log_ppk", &log_ppk, nb::kw_only(), "a"_a, "b"_a, "length"_a, "power"_a, "symmetric"_a, "kernel"_a, "run"_a);
+}

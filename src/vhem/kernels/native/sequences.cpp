@@ -1,42 +1,47 @@
 // Sequences under HMMs: log-likelihoods, posterior probabilities of the states, Viterbi paths.
 #include <limits>
 
+#include "families/gaussian.hpp"
 #include "hmm.hpp"
-#include "threads.hpp"
 
 namespace {
 
-double log_likelihood(Forward& forward, const double* X, long T) {
+template <class Family>
+double log_likelihood(Forward<Family>& forward, const double* X, long T) {
     auto forget = [](long, const double*) {};
     double result = 0;
     if (!forward.scaled(X, T, result, forget)) result = forward.in_logs(X, T, forget);
     return result;
 }
 
-double posterior(const Model& model, const double* X, long T, double* out) {
+template <class Family>
+double posterior(const Model<Family>& model, const double* X, long T, double* out, Worker& worker) {
     const int S = model.S;
-    Forward forward(model);
-    Backward backward(model, forward);
+    Forward<Family> forward(model, worker);
+    Backward backward(model);
     auto keep = [&](long t, const double* row) { std::copy(row, row + S, out + t * S); };
     double result = 0;
     const bool in_logs = !forward.scaled(X, T, result, keep);
     if (in_logs) result = forward.in_logs(X, T, keep);
     backward.begin(in_logs, out + (T - 1) * S);
-    for (long t = T - 2; t >= 0; --t) backward.step(out + t * S, out + (t + 1) * S);
+    for (long t = T - 2; t >= 0; --t) {
+        worker.checkpoint_at(t);
+        backward.step(out + t * S, out + (t + 1) * S);
+    }
     return result;
 }
 
 // The likeliest path; of equal ones, that through the lower states.
+template <class Family>
 class Viterbi {
   public:
-    Viterbi(const Model& model, long T) : model(model), best(model.padded), next(model.padded), from(T * model.S) {}
+    Viterbi(const Model<Family>& model, long T, Worker& worker) : model(model), emissions(model, worker), best(model.padded), next(model.padded), from(T * model.S) {}
 
     double run(const double* X, long T, int64_t* path) {
-        Emissions emissions(model);
-        std::vector<double> block(kBlock * model.padded);
+        std::vector<double> block(kBlockFrames * model.padded);
         double total = 0;
-        for (long t0 = 0; t0 < T; t0 += kBlock) {
-            int n = static_cast<int>(std::min<long>(kBlock, T - t0));
+        for (long t0 = 0; t0 < T; t0 += kBlockFrames) {
+            int n = static_cast<int>(std::min<long>(kBlockFrames, T - t0));
             emissions.in_logs(X + t0 * model.d, n, block.data());
             for (int t = 0; t < n; ++t) total += step(t0 + t, &block[t * model.padded]);
         }
@@ -46,7 +51,8 @@ class Viterbi {
     }
 
   private:
-    const Model& model;
+    const Model<Family>& model;
+    Emissions<Family> emissions;
     std::vector<double> best, next;
     std::vector<int32_t> from;
 
@@ -72,51 +78,65 @@ class Viterbi {
     }
 };
 
-// A task is one HMM and a stretch of sequences: the HMM is made ready once a task, and few HMMs still feed all threads.
-void log_likelihoods(Doubles startprob, Doubles transmat, Doubles mix_weights, Doubles means, Doubles covars,
-                     Integers n_states, Doubles X, Integers offsets, int n_threads, DoublesOut out) {
-    const Arrays arrays = arrays_of(startprob, transmat, mix_weights, means, covars, n_states);
-    const Frames frames = frames_of(X, offsets);
-    const long K = arrays.K, stretches = std::min(frames.n, std::max(1L, 8L * n_threads / K));
-    nb::gil_scoped_release release;
-    parallel_for(K * stretches, n_threads, [&](long task, int) {
-        const long k = task % K, stretch = task / K;
-        Model model(arrays, k);
-        Forward forward(model);
-        for (long i = frames.n * stretch / stretches; i < frames.n * (stretch + 1) / stretches; ++i)
-            out.data()[i * K + k] = log_likelihood(forward, frames.begin(i, arrays.d), frames.length(i));
+// log p(y_i | HMM k) into scores, (n, K). A task is one HMM and a stretch of sequences: the HMM is made ready once per
+// task, and few HMMs still feed all threads.
+void log_likelihoods(const GaussianModels& models, const Sequences& sequences, Output scores, const Run& run) {
+    const long K = models.chains.K, n = sequences.n;
+    sequences.check_dimensions(models.emissions.d);
+    double* to = doubles_out(scores, "scores", {n, K});
+    run_call(run, [&](Call& call) {
+        with_family(models, [&](auto family) {
+            const auto all = models_of<decltype(family)>(models);
+            const long stretches = std::min(n, std::max(1L, 8L * call.n_threads / std::max(K, 1L)));
+            parallel_for(call, K * stretches, [&](long task, Worker& worker) {
+                const long k = task % K, stretch = task / K;
+                const Model<decltype(family)> model(all, k);
+                Forward<decltype(family)> forward(model, worker);
+                for (long i = n * stretch / stretches; i < n * (stretch + 1) / stretches; ++i)
+                    to[i * K + k] = log_likelihood(forward, sequences.begin(i), sequences.length(i));
+            });
+        });
     });
 }
 
-void posteriors(Doubles startprob, Doubles transmat, Doubles mix_weights, Doubles means, Doubles covars,
-                Integers n_states, Doubles X, Integers offsets, int n_threads, DoublesOut scores, DoublesOut out) {
-    const Arrays arrays = arrays_of(startprob, transmat, mix_weights, means, covars, n_states);
-    const Frames frames = frames_of(X, offsets);
-    nb::gil_scoped_release release;
-    const Model model(arrays, 0);
-    parallel_for(frames.n, n_threads, [&](long i, int) {
-        double* rows = out.data() + frames.offsets[i] * model.S;
-        scores.data()[i] = posterior(model, frames.begin(i, arrays.d), frames.length(i), rows);
+// The states of one HMM over sequences: calls work(model, X, T, first frame, i, worker) for every sequence i.
+template <class Work>
+void for_each_sequence(const GaussianModels& models, const Sequences& sequences, const Run& run, Work work) {
+    sequences.check_dimensions(models.emissions.d);
+    if (models.chains.K != 1) refuse("models must be one HMM, got " + std::to_string(models.chains.K) + ".");
+    run_call(run, [&](Call& call) {
+        with_family(models, [&](auto family) {
+            const Model<decltype(family)> model(models_of<decltype(family)>(models), 0);
+            parallel_for(call, sequences.n, [&](long i, Worker& worker) {
+                work(model, sequences.begin(i), sequences.length(i), sequences.offsets[i], i, worker);
+            });
+        });
     });
 }
 
-void viterbi(Doubles startprob, Doubles transmat, Doubles mix_weights, Doubles means, Doubles covars,
-             Integers n_states, Doubles X, Integers offsets, int n_threads, DoublesOut scores, IntegersOut out) {
-    const Arrays arrays = arrays_of(startprob, transmat, mix_weights, means, covars, n_states);
-    const Frames frames = frames_of(X, offsets);
-    nb::gil_scoped_release release;
-    const Model model(arrays, 0);
-    parallel_for(frames.n, n_threads, [&](long i, int) {
-        Viterbi search(model, frames.length(i));
-        scores.data()[i] =
-            search.run(frames.begin(i, arrays.d), frames.length(i), out.data() + frames.offsets[i]);
+// log p(y_i) into scores, (n,), and posterior probabilities into gamma, (T, S).
+void posteriors(const GaussianModels& models, const Sequences& sequences, Output scores, Output gamma, const Run& run) {
+    double* to = doubles_out(scores, "scores", {sequences.n});
+    double* rows = doubles_out(gamma, "gamma", {size_of(sequences.arrays[0], 0), models.chains.K ? models.chains.n_states[0] : 0});
+    for_each_sequence(models, sequences, run, [&](const auto& model, const double* X, long T, long at, long i, Worker& worker) {
+        to[i] = posterior(model, X, T, rows + at * model.S, worker);
+    });
+}
+
+// max_x log p(x, y_i) into scores, (n,), and the states that reach it into paths, (T,).
+void viterbi(const GaussianModels& models, const Sequences& sequences, Output scores, Output paths, const Run& run) {
+    double* to = doubles_out(scores, "scores", {sequences.n});
+    int64_t* states = integers_out(paths, "paths", {size_of(sequences.arrays[0], 0)});
+    for_each_sequence(models, sequences, run, [&](const auto& model, const double* X, long T, long at, long i, Worker& worker) {
+        to[i] = Viterbi(model, T, worker).run(X, T, states + at);
     });
 }
 
 }  // namespace
 
 void bind_sequences(nb::module_& m) {
-    m.def("log_likelihoods", &log_likelihoods);
-    m.def("posteriors", &posteriors);
-    m.def("viterbi", &viterbi);
+    using namespace nb::literals;
+    m.def("log_likelihoods", &log_likelihoods, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "run"_a);
+    m.def("posteriors", &posteriors, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "gamma"_a, "run"_a);
+    m.def("viterbi", &viterbi, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "paths"_a, "run"_a);
 }

@@ -91,6 +91,17 @@ inline void transpose(const double* const* from, long at, vec* out) {
 #endif
 }
 
+// to[i][l] = rows[k[l]][i]: row k of n numbers for every lane.
+inline void gather_rows(ivec k, const double* rows, long n, vec* to) {
+    ivec from = reinterpret_cast<int64_t>(rows) + k * static_cast<int64_t>(n * sizeof(double));
+    for (long i = 0; i < n; ++i, from += sizeof(double)) to[i] = gather(from);
+}
+
+// The n numbers of one lane.
+inline void scatter_row(int lane, const vec* from, long n, double* out) {
+    for (long i = 0; i < n; ++i) out[i] = from[i][lane];
+}
+
 inline bool any(ivec mask) {
 #if defined(__AVX512F__)
     return _mm512_movepi64_mask((__m512i)mask);
@@ -245,19 +256,22 @@ inline vec vlog(vec x) {
 #endif
 }
 
-// While one lives, results too small for a normal double become zero in this thread: on x86 a denormal operand costs a
-// hundred cycles.
-class FlushDenormals {
+// While one lives, results too small for a normal double become zero in this thread, or are kept again: on x86 a
+// denormal operand costs a hundred cycles, but Python's own code may need them.
+class Denormals {
+   public:
+    enum Mode { kFlush, kKeep };
 #if defined(__SSE2__)
-    unsigned saved_ = _mm_getcsr();
+    explicit Denormals(Mode mode) { _mm_setcsr(mode == kFlush ? saved_ | 0x8040 : saved_ & ~0x8040u); }
+    ~Denormals() { _mm_setcsr(saved_); }
 
-   public:
-    FlushDenormals() { _mm_setcsr(saved_ | 0x8040); }
-    ~FlushDenormals() { _mm_setcsr(saved_); }
+   private:
+    unsigned saved_ = _mm_getcsr();
 #else
-   public:
-    FlushDenormals() {}
+    explicit Denormals(Mode) {}
 #endif
+    Denormals(const Denormals&) = delete;
+    Denormals& operator=(const Denormals&) = delete;
 };
 
 // A growing array of registers, aligned as they need.

@@ -5,83 +5,67 @@
 // responsibility above exp(-kCutoff). Pairs are evaluated kLanes at a time, whatever models they join. Forward passes are
 // made only for pairs that matter. Nothing is dropped that could be seen in the result: what was skipped is bounded per
 // cluster, and a cluster so starved that the skipped part might show is gone through again in full.
-#include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
-
 #include <chrono>
-#include <exception>
 #include <memory>
 
-#include "emissions.hpp"
+#include "families/gaussian.hpp"
+#include "models.hpp"
 #include "pairs.hpp"
-#include "threads.hpp"
-
-namespace nb = nanobind;
 
 namespace {
 
-constexpr double kCutoff = 64;         // exp(-64) = 2e-28
-constexpr double kNegligible = 1e-24;  // skipped mass relative to a cluster's: 1e-9 of the least share estimated
-constexpr long kBlock = 32;            // base models a block, at most
-constexpr long kBlockBytes = 1 << 20;  // emissions of a block: they should stay in the second-level cache
-constexpr long kChunks = 64;           // independent sums, added up in order: the same for any number of threads
-constexpr long kChunkBytes = 1 << 26;  // all of them together, roughly
-
-struct Models {
-    long K, S, M;
-    const double *startprob, *transmat, *mix_weights;
-    Gaussians gaussians;
-    const int64_t* n_states;
-};
-
 // What one call is about; read by all threads.
+template <class Family>
 struct Job {
-    Models base, reduced;
-    const double *constants;   // of the reduced Gaussians: log c - ½(d log 2π + log|Σ|)
-    const double *anchors;     // moments are taken about these, (K_r,S_r,M_r,d)
-    const double *occupancy;   // Σ_t p_t(β) of every base model, (K_b,S_b)
-    const double *counts;      // N_i
-    const double *scales;      // a_i: logits are a_i log ω_j + N_i J_ij
-    const double *log_weights; // log ω_j
-    int tau;
-    bool prune, early_stop;
+    Models<Family> base, reduced;
+    const double *anchors;      // moments are taken about these, (K_r,S_r,M_r,d)
+    const double *log_weights;  // log ω_j
+    struct {
+        const double *occupancy, *counts, *scales;  // Σ_t p_t(β), N_i and a_i: logits are a_i log ω_j + N_i J_ij
+    } weights;
+    Recursion recursion;
 };
 
 // Sums over base models for the clusters of one pass.
+template <class Family>
 struct Totals {
-    std::vector<double> mass, start, trans, count, first, second;
+    std::vector<double> mass, start, trans, count, moments[Family::kMoments];
     std::vector<double> skipped;  // what the pairs not carried forward could add to the mass, at most
     std::vector<std::pair<double, long>> nearest;  // largest bound on a skipped log z_ij of each cluster, and its -i
     double bound = 0;
     long evaluated = 0, forwarded = 0;
 
-    Totals(const Job& job, size_t n) {
-        const Models& r = job.reduced;
+    Totals(const Job<Family>& job, size_t n) {
+        const auto& r = job.reduced;
         const size_t S = static_cast<size_t>(r.S), G = S * static_cast<size_t>(r.M);
-        mass.resize(n), skipped.resize(n), nearest.resize(n, {-1e308, 0}), start.resize(n * S), trans.resize(n * S * S), count.resize(n * G);
-        first.resize(n * G * static_cast<size_t>(r.gaussians.d));
-        second.resize(n * G * static_cast<size_t>(r.gaussians.covar_size()));
+        mass.resize(n), skipped.resize(n), nearest.resize(n, {kBelowAll, 0}), start.resize(n * S), trans.resize(n * S * S), count.resize(n * G);
+        const auto widths = Family::widths(r.components);
+        for (int m = 0; m < Family::kMoments; ++m) moments[m].resize(n * G * static_cast<size_t>(widths[m]));
     }
     void add(const Totals& other) {
         auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
             for (size_t e = 0; e < to.size(); ++e) to[e] += from[e];
         };
         sum(mass, other.mass), sum(skipped, other.skipped), sum(start, other.start), sum(trans, other.trans);
-        sum(count, other.count), sum(first, other.first), sum(second, other.second);
+        sum(count, other.count);
+        for (int m = 0; m < Family::kMoments; ++m) sum(moments[m], other.moments[m]);
         for (size_t c = 0; c < nearest.size(); ++c) nearest[c] = std::max(nearest[c], other.nearest[c]);
         bound += other.bound, evaluated += other.evaluated, forwarded += other.forwarded;
     }
-    static long bytes(const Job& job, size_t n) {
-        const Models& r = job.reduced;
-        return 8 * static_cast<long>(n) * r.S * (1 + r.S + r.M * (1 + r.gaussians.d + r.gaussians.covar_size()));
+    static long bytes(const Job<Family>& job, size_t n) {
+        const auto& r = job.reduced;
+        long per_component = 1;
+        for (long width : Family::widths(r.components)) per_component += width;
+        return 8 * static_cast<long>(n) * r.S * (1 + r.S + r.M * per_component);
     }
 };
 
 // A set of clusters to go through: all that have weight, or the starved ones once more.
+template <class Family>
 struct Pass {
-    const Job& job;
+    const Job<Family>& job;
     const std::vector<long> clusters;  // their numbers in the reduced model
-    const EmissionPanels panels;
+    const typename Family::Panels panels;
     const bool prune;             // else every pair is evaluated and carried forward
     double* log_sum;              // log Σ_j exp(logit_ij) of every base model: found here, or known if `reach` is given
     std::vector<double> reach;    // log z_ij of each cluster's nearest base model, when starved ones are done again
@@ -89,16 +73,16 @@ struct Pass {
     double* J;                   // (K_b,K_r): then J alone is wanted, and nothing else is done
     bool diagonal = false;       // J_ii alone is wanted, into J (K_b,): base and reduced models are the same
 
-    static std::vector<long> states(const Job& job, const std::vector<long>& clusters) {
+    static std::vector<long> states(const Job<Family>& job, const std::vector<long>& clusters) {
         std::vector<long> out;
         for (long j : clusters)
             for (long s = 0; s < job.reduced.S; ++s) out.push_back(j * job.reduced.S + s);
         return out;
     }
-    Pass(const Job& job, std::vector<long> wanted, bool prune, double* log_sum, double* z, double* J)
+    Pass(const Job<Family>& job, std::vector<long> wanted, bool prune, double* log_sum, double* z, double* J)
         : job(job),
           clusters(std::move(wanted)),
-          panels(states(job, clusters), job.reduced.M, job.constants, job.reduced.gaussians),
+          panels(states(job, clusters), job.reduced.M, job.reduced.components),
           prune(prune),
           log_sum(log_sum),
           responsibilities(z),
@@ -119,9 +103,11 @@ struct Pair {
 };
 
 // One thread's work on one block of base models after another.
+template <class Family>
 class Block {
-    const Pass& pass_;
-    const Job& job_;
+    const Pass<Family>& pass_;
+    const Job<Family>& job_;
+    Worker& worker_;
     const long Sb_, Sr_, C_, n_clusters_;
     const bool mixtures_;
     long begin_ = 0, size_ = 0;
@@ -132,11 +118,13 @@ class Block {
     std::vector<size_t> order_, place_;  // slots by cluster, and where each cluster's end
     Pack pack_, careful_;
     Pair loaded_[kLanes];
+    VecArray scratch_;
 
    public:
-    explicit Block(const Pass& pass)
+    Block(const Pass<Family>& pass, Worker& worker)
         : pass_(pass),
           job_(pass.job),
+          worker_(worker),
           Sb_(job_.base.S),
           Sr_(job_.reduced.S),
           C_(pass.panels.columns),
@@ -145,20 +133,20 @@ class Block {
         for (auto& pair : loaded_) pair.i = -1;
     }
 
-    static long block_size(const Pass& pass) {
-        const Job& job = pass.job;
+    static long block_size(const Pass<Family>& pass) {
+        const Job<Family>& job = pass.job;
         const long mixtures = job.base.M > 1 || job.reduced.M > 1 ? job.base.M * job.reduced.M : 0;
         long bytes = 8 * job.base.S * pass.panels.columns * (1 + mixtures);
         if (!pass.prune) bytes += 8 * static_cast<long>(pass.size()) * job.reduced.S * (1 + job.reduced.S + job.base.S);
-        return std::min(kBlock, std::max<long>(kLanes, kBlockBytes / bytes / kLanes * kLanes));
+        return std::min(kBlockModels, std::max<long>(kLanes, kBlockBytes / bytes / kLanes * kLanes));
     }
 
-    void run(long begin, long end, Totals& totals) {
+    void run(long begin, long end, Totals<Family>& totals) {
         begin_ = begin, size_ = end - begin;
         emissions();
         if (pass_.J) return all_J();
         slots_.clear(), passed_over_.clear();
-        best_.assign(static_cast<size_t>(size_), -1e308);
+        best_.assign(static_cast<size_t>(size_), kBelowAll);
         if (pass_.prune) bound_pairs();
         pass_.prune && !pass_.again() ? promising(totals) : everything(totals);
         assign(totals);
@@ -170,13 +158,13 @@ class Block {
         const long states = size_ * Sb_;
         E_.resize(static_cast<size_t>(states * C_));
         if (mixtures_) eta_.resize(static_cast<size_t>(states * job_.base.M * job_.reduced.M * C_));
-        emission_step(pass_.panels, job_.base.gaussians, job_.base.mix_weights, job_.base.M, begin_ * Sb_, states,
-                      E_.data(), eta_.data());
+        emission_step<Family>(pass_.panels, job_.base.components, job_.base.mix_weights, job_.base.M, begin_ * Sb_, states,
+                              E_.data(), eta_.data(), worker_, scratch_);
     }
 
     double logit(Pair pair, double J) const {
         const long i = begin_ + pair.i;
-        return job_.scales[i] * job_.log_weights[pass_.clusters[pair.c]] + job_.counts[i] * J;
+        return job_.weights.scales[i] * job_.log_weights[pass_.clusters[pair.c]] + job_.weights.counts[i] * J;
     }
 
     // J_ij ≤ Σ_β (Σ_t p_t(β)) max_ρ E(β,ρ), as a bound on the logit of every pair.
@@ -185,7 +173,7 @@ class Block {
         for (long i = 0; i < size_; ++i) {
             double* upper = &upper_[i * n_clusters_];
             for (long b = 0; b < job_.base.n_states[begin_ + i]; ++b) {
-                const double occupancy = job_.occupancy[(begin_ + i) * Sb_ + b];
+                const double occupancy = job_.weights.occupancy[(begin_ + i) * Sb_ + b];
                 const double* row = &E_[(i * Sb_ + b) * C_];
                 for (long c = 0; c < n_clusters_; ++c, row += Sr_) {
                     double top = row[0];
@@ -205,7 +193,7 @@ class Block {
 
     // First every base model's most promising cluster. Then what could still matter: if that is much, all of it in order;
     // if it is little, the best first, in rounds to which each base model brings one, for each may rule out the next.
-    void promising(Totals& totals) {
+    void promising(Totals<Family>& totals) {
         Pair pairs[kLanes];
         int n = 0;
         for (long i = 0; i < size_; ++i) {
@@ -214,7 +202,7 @@ class Block {
             if (n == kLanes || i == size_ - 1) evaluate(pairs, n, totals), n = 0;
         }
         for (const auto* list : {&slots_, &passed_over_})
-            for (const Slot& slot : *list) upper_[slot.i * n_clusters_ + slot.c] = -1e308;
+            for (const Slot& slot : *list) upper_[slot.i * n_clusters_ + slot.c] = kBelowAll;
         long left = 0;
         candidates_.resize(static_cast<size_t>(size_));
         for (long i = 0; i < size_; ++i) {
@@ -227,7 +215,7 @@ class Block {
         left > size_ * n_clusters_ / 4 ? everything(totals) : rounds(totals);
     }
 
-    void rounds(Totals& totals) {
+    void rounds(Totals<Family>& totals) {
         std::vector<long> alive(static_cast<size_t>(size_));
         for (long i = 0; i < size_; ++i) {
             alive[i] = i;
@@ -250,7 +238,7 @@ class Block {
         }
     }
 
-    void everything(Totals& totals) {
+    void everything(Totals<Family>& totals) {
         Pair pairs[kLanes];
         int n = 0;
         for (long i = 0; i < size_; i += kLanes)
@@ -280,23 +268,24 @@ class Block {
 
     // Backward passes of n pairs in pack_; the lanes returned as bits were too much for the fast form and are in careful_.
     unsigned run_backward(const Pair* pairs, int n) {
+        worker_.checkpoint();
         load_pack(pack_, pairs, n);
-        backward(pack_, job_.tau, job_.early_stop);
+        backward(pack_, job_.recursion.tau, job_.recursion.early_stop, worker_);
         unsigned lost = 0;
-        for (int l = 0; l < n; ++l) lost |= static_cast<unsigned>(!(pack_.lowest[l] >= kTiny)) << l;
+        for (int l = 0; l < n; ++l) lost |= static_cast<unsigned>(!(pack_.lowest[l] >= kLeastProduct)) << l;
         if (lost) {
             for (auto& pair : loaded_) pair.i = -1;
             load_pack(careful_, pairs, n);
             for (auto& pair : loaded_) pair.i = -1;
             for (int e = 0; e < careful_.R * careful_.R; ++e)
                 for (int l = 0; l < kLanes; ++l)
-                    careful_.log_A_r[e][l] = careful_.A_r[e][l] > 0 ? std::log(careful_.A_r[e][l]) : kMinusInfinity;
-            backward_careful(careful_, job_.tau);
+                    careful_.log_A_r[e][l] = careful_.A_r[e][l] > 0 ? std::log(careful_.A_r[e][l]) : kLogZero;
+            backward_careful(careful_, job_.recursion.tau, worker_);
         }
         return lost;
     }
 
-    void evaluate(const Pair* pairs, int n, Totals& totals) {
+    void evaluate(const Pair* pairs, int n, Totals<Family>& totals) {
         const unsigned lost = run_backward(pairs, n);
         bool fast = false, careful = false;
         double logits[kLanes];
@@ -315,8 +304,8 @@ class Block {
             matters |= 1u << l;
             (lost >> l & 1 ? careful : fast) = true;
         }
-        if (fast) forward(pack_);
-        if (careful) forward_careful(careful_);
+        if (fast) forward(pack_, worker_);
+        if (careful) forward_careful(careful_, worker_);
         for (int l = 0; l < n; ++l)
             if (matters >> l & 1) keep(pairs[l], logits[l], lost >> l & 1 ? careful_ : pack_, l);
         totals.forwarded += __builtin_popcount(matters);
@@ -367,7 +356,7 @@ class Block {
         }
     }
 
-    static void load_chain(const Models& models, long k, long S, vec* pi, vec* A, int lane) {
+    static void load_chain(const Models<Family>& models, long k, long S, vec* pi, vec* A, int lane) {
         const long n = models.n_states[k];
         const double *startprob = models.startprob + k * models.S, *transmat = models.transmat + k * models.S * models.S;
         double *to_pi = reinterpret_cast<double*>(pi) + lane, *to = reinterpret_cast<double*>(A) + lane;
@@ -380,7 +369,7 @@ class Block {
     }
 
     // log Σ_j exp(logit), responsibilities, the bound, and what the pairs not carried forward could add up to.
-    void assign(Totals& totals) {
+    void assign(Totals<Family>& totals) {
         double* log_sum = pass_.log_sum + begin_;
         if (!pass_.again()) {
             std::fill_n(log_sum, size_, 0.0);
@@ -392,26 +381,26 @@ class Block {
             const double z = std::exp(slot.logit - log_sum[slot.i]);
             const long i = begin_ + slot.i, j = pass_.clusters[slot.c];
             if (pass_.responsibilities) pass_.responsibilities[i * job_.reduced.K + j] = z;
-            totals.mass[slot.c] += job_.scales[i] * z;
-            slot.logit = z * job_.counts[i];  // from here on the pair's weight in the M-step
+            totals.mass[slot.c] += job_.weights.scales[i] * z;
+            slot.logit = z * job_.weights.counts[i];  // from here on the pair's weight in the M-step
         }
     }
 
-    void count_skipped(Totals& totals) {
+    void count_skipped(Totals<Family>& totals) {
         const double* log_sum = pass_.log_sum + begin_;
-        for (const Slot& slot : slots_) upper_[slot.i * n_clusters_ + slot.c] = -1e308;
+        for (const Slot& slot : slots_) upper_[slot.i * n_clusters_ + slot.c] = kBelowAll;
         for (const Slot& slot : passed_over_) upper_[slot.i * n_clusters_ + slot.c] = slot.logit;
         for (long i = 0; i < size_; ++i)
             for (long c = 0; c < n_clusters_; ++c) {
                 const double gap = upper_[i * n_clusters_ + c] - log_sum[i];
-                if (gap <= -700) continue;
-                totals.skipped[c] += job_.scales[begin_ + i] * std::exp(gap);
+                if (gap <= kLeastGap) continue;
+                totals.skipped[c] += job_.weights.scales[begin_ + i] * std::exp(gap);
                 totals.nearest[c] = std::max(totals.nearest[c], {gap, -(begin_ + i)});
             }
     }
 
     // The pairs' statistics, times their weights, into the totals, cluster by cluster.
-    void accumulate(Totals& totals) {
+    void accumulate(Totals<Family>& totals) {
         place_.assign(static_cast<size_t>(n_clusters_ + 1), 0);
         for (const Slot& slot : slots_) ++place_[slot.c + 1];
         for (long c = 0; c < n_clusters_; ++c) place_[c + 1] += place_[c];
@@ -420,9 +409,10 @@ class Block {
         for (long c = 0; c < n_clusters_; ++c) accumulate_cluster(c, c ? place_[c - 1] : 0, place_[c], totals);
     }
 
-    void accumulate_cluster(long c, size_t begin, size_t end, Totals& totals) {
-        const long Mb = job_.base.M, Mr = job_.reduced.M, G = Sr_ * Mr, d = job_.base.gaussians.d;
+    void accumulate_cluster(long c, size_t begin, size_t end, Totals<Family>& totals) {
+        const long Mb = job_.base.M, Mr = job_.reduced.M, G = Sr_ * Mr;
         if (begin == end) return;
+        worker_.checkpoint();
         rows_.clear();
         weights_.resize((end - begin) * static_cast<size_t>(Sb_ * Mb * G));
         double* to = weights_.data();
@@ -438,9 +428,13 @@ class Block {
                     rows_.push_back({((begin_ + slot.i) * Sb_ + b) * Mb + m, to});
                 }
         }
-        const long covar = job_.base.gaussians.covar_size();
-        MomentSums::add(rows_, job_.base.gaussians, G, job_.anchors + pass_.clusters[c] * G * d, &totals.count[c * G],
-                        &totals.first[c * G * d], &totals.second[c * G * covar]);
+        for (const auto& row : rows_)
+            for (long g = 0; g < G; ++g) totals.count[c * G + g] += row.weights[g];
+        const auto widths = Family::widths(job_.base.components);
+        std::array<double*, Family::kMoments> moments;
+        for (int m = 0; m < Family::kMoments; ++m) moments[m] = &totals.moments[m][c * G * widths[m]];
+        const double* anchors = job_.anchors + pass_.clusters[c] * G * widths[0];
+        Family::add_moments(rows_, job_.base.components, G, anchors, moments);
     }
 
     // u = w ν̂(ρ,β) c_βm η(ℓ|m;β,ρ) for all (ρ,ℓ).
@@ -457,115 +451,158 @@ class Block {
     }
 };
 
-Totals run_pass(const Pass& pass, int n_threads) {
-    const Job& job = pass.job;
-    const long size = Block::block_size(pass), n_blocks = (job.base.K + size - 1) / size;
-    const long room = std::max<long>(4, kChunkBytes / std::max<long>(1, Totals::bytes(job, pass.size())));
+template <class Family>
+Totals<Family> run_pass(Call& call, const Pass<Family>& pass) {
+    const Job<Family>& job = pass.job;
+    const long size = Block<Family>::block_size(pass), n_blocks = (job.base.K + size - 1) / size;
+    const long room = std::max<long>(4, kChunkBytes / std::max<long>(1, Totals<Family>::bytes(job, pass.size())));
     const long n_chunks = std::min({n_blocks, kChunks, room});
-    std::vector<Totals> chunks(static_cast<size_t>(n_chunks), Totals(job, pass.J ? 0 : pass.size()));
-    std::vector<std::unique_ptr<Block>> workers(static_cast<size_t>(std::max(n_threads, 1)));
-    std::vector<std::exception_ptr> failures(static_cast<size_t>(n_chunks));
-    parallel_for(n_chunks, n_threads, [&](long chunk, int thread) {
-        FlushDenormals flush;
-        try {
-            if (!workers[thread]) workers[thread] = std::make_unique<Block>(pass);
-            for (long b = chunk * n_blocks / n_chunks; b < (chunk + 1) * n_blocks / n_chunks; ++b)
-                workers[thread]->run(b * size, std::min(job.base.K, (b + 1) * size), chunks[chunk]);
-        } catch (...) {
-            failures[chunk] = std::current_exception();
-        }
+    std::vector<Totals<Family>> chunks(static_cast<size_t>(n_chunks), Totals<Family>(job, pass.J ? 0 : pass.size()));
+    std::vector<std::unique_ptr<Block<Family>>> blocks(static_cast<size_t>(call.n_threads));
+    parallel_for(call, n_chunks, [&](long chunk, Worker& worker) {
+        const Denormals flushed(Denormals::kFlush);
+        auto& block = blocks[worker.index];
+        if (!block) block = std::make_unique<Block<Family>>(pass, worker);
+        for (long b = chunk * n_blocks / n_chunks; b < (chunk + 1) * n_blocks / n_chunks; ++b)
+            block->run(b * size, std::min(job.base.K, (b + 1) * size), chunks[chunk]);
     });
-    for (const auto& failure : failures)
-        if (failure) std::rethrow_exception(failure);
     for (size_t c = 1; c < chunks.size(); ++c) chunks[0].add(chunks[c]);
     return std::move(chunks[0]);
 }
 
-// log z_ij of one pair.
-double log_responsibility(const Job& job, long i, long j, const std::vector<double>& log_sum) {
-    std::vector<double> J(static_cast<size_t>(job.base.K));
-    Totals unused(job, 0);
-    Block(Pass(job, {j}, false, nullptr, nullptr, J.data())).run(i, i + 1, unused);
-    return job.scales[i] * job.log_weights[j] + job.counts[i] * J[i] - log_sum[i];
+template <class Family>
+Job<Family> job_of(const typename Family::Models& base, const typename Family::Models& reduced, const Recursion& recursion) {
+    return {models_of<Family>(base), models_of<Family>(reduced), nullptr, nullptr, {}, recursion};
 }
 
-using Input = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
-using Integers = nb::ndarray<const int64_t, nb::c_contig, nb::device::cpu>;
-using Output = nb::ndarray<double, nb::c_contig, nb::device::cpu>;
-
-Models models(const Input& startprob, const Input& transmat, const Input& mix, const Input& means, const Input& covars,
-              const Integers& n_states) {
-    const auto n = [&](int axis) { return static_cast<long>(means.shape(axis)); };
-    return {n(0),          n(1), n(2), startprob.data(), transmat.data(), mix.data(),
-            {means.data(), covars.data(), n(3), covars.ndim() == 4}, n_states.data()};
+std::vector<long> numbers(long n) {
+    std::vector<long> all(static_cast<size_t>(n));
+    for (long j = 0; j < n; ++j) all[j] = j;
+    return all;
 }
 
-double* data_or_null(Output& array) { return array.size() ? array.data() : nullptr; }
-
-void expected_log_likelihood(Input b_start, Input b_trans, Input b_mix, Input b_means, Input b_covars, Integers b_states,
-                             Input r_start, Input r_trans, Input r_mix, Input r_means, Input precisions, Integers r_states,
-                             Input constants, int tau, bool early_stop, bool diagonal, int n_threads, Output J) {
-    Job job{};
-    job.base = models(b_start, b_trans, b_mix, b_means, b_covars, b_states);
-    job.reduced = models(r_start, r_trans, r_mix, r_means, precisions, r_states);
-    job.constants = constants.data(), job.tau = tau, job.early_stop = early_stop;
-    nb::gil_scoped_release release;
-    std::vector<long> all(static_cast<size_t>(job.reduced.K));
-    for (size_t j = 0; j < all.size(); ++j) all[j] = static_cast<long>(j);
-    Pass pass(job, all, false, nullptr, nullptr, J.data());
+template <class Family>
+void expected_log_likelihoods(Call& call, const Job<Family>& job, bool diagonal, double* J) {
+    Pass<Family> pass(job, numbers(job.reduced.K), false, nullptr, nullptr, J);
     pass.diagonal = diagonal;
-    run_pass(pass, n_threads);
+    run_pass(call, pass);
 }
 
-// Fills the outputs, sums per cluster as in kernels/parameters.py's Statistics, and returns (bound, pairs evaluated, pairs
-// carried forward).
-nb::tuple e_step(Input b_start, Input b_trans, Input b_mix, Input b_means, Input b_covars, Integers b_states, Input r_start,
-                 Input r_trans, Input r_mix, Input r_means, Input precisions, Integers r_states, Input constants,
-                 Input anchors, Input occupancy, Input counts, Input scales, Input log_weights, int tau, bool prune,
-                 bool early_stop, int n_threads, Output mass, Output start, Output trans, Output count, Output first,
-                 Output second, Output responsibilities) {
-    Job job{models(b_start, b_trans, b_mix, b_means, b_covars, b_states),
-            models(r_start, r_trans, r_mix, r_means, precisions, r_states),
-            constants.data(), anchors.data(), occupancy.data(), counts.data(), scales.data(), log_weights.data(),
-            tau, prune, early_stop};
-    double* z = data_or_null(responsibilities);
-    double bound;
-    long evaluated, forwarded;
-    {
-        nb::gil_scoped_release release;
-        const long S = job.reduced.S, G = S * job.reduced.M, d = job.base.gaussians.d;
-        const long covar = job.base.gaussians.covar_size();
-        auto write = [&](const Pass& pass, const Totals& totals) {
-            auto copy = [&](const std::vector<double>& from, Output& to, long width) {
-                for (size_t c = 0; c < pass.size(); ++c)
-                    std::copy_n(&from[c * static_cast<size_t>(width)], width, to.data() + pass.clusters[c] * width);
-            };
-            copy(totals.mass, mass, 1), copy(totals.start, start, S), copy(totals.trans, trans, S * S);
-            copy(totals.count, count, G), copy(totals.first, first, G * d), copy(totals.second, second, G * covar);
-        };
+// Where the E-step leaves its results.
+struct Results {
+    double *mass, *responsibilities;  // (K_r,), (K_b, K_r) or null
+    const Sums& sums;
+    double bound = 0;
+    long evaluated = 0, forwarded = 0;
+};
+
+// The E-step over all clusters that have weight, and over the starved ones once more.
+template <class Family>
+class EStep {
+    Call& call_;
+    const Job<Family>& job_;
+    Results& results_;
+    std::vector<double> log_sum_;
+
+   public:
+    EStep(Call& call, const Job<Family>& job, Results& results)
+        : call_(call), job_(job), results_(results), log_sum_(static_cast<size_t>(job.base.K)) {}
+
+    void run() {
         std::vector<long> alive, starved;
-        for (long j = 0; j < job.reduced.K; ++j)
-            if (std::isfinite(job.log_weights[j])) alive.push_back(j);
-        std::vector<double> log_sum(static_cast<size_t>(job.base.K));
-        const Pass pass(job, alive, prune, log_sum.data(), z, nullptr);
-        Totals totals = run_pass(pass, n_threads);
-        write(pass, totals);
-        bound = totals.bound, evaluated = totals.evaluated, forwarded = totals.forwarded;
         std::vector<double> reach;
+        for (long j = 0; j < job_.reduced.K; ++j)
+            if (std::isfinite(job_.log_weights[j])) alive.push_back(j);
+        if (alive.empty()) throw std::invalid_argument("log_weights must have at least one finite number.");
+        const auto totals = run_clusters(pass(alive, job_.recursion.prune));
+        results_.bound = totals.bound;
         for (size_t c = 0; c < alive.size(); ++c)
-            if (totals.skipped[c] > kNegligible * totals.mass[c]) {
+            if (totals.skipped[c] > kNegligibleMass * totals.mass[c]) {
                 starved.push_back(alive[c]);
-                reach.push_back(log_responsibility(job, -totals.nearest[c].second, alive[c], log_sum));
+                reach.push_back(log_responsibility(-totals.nearest[c].second, alive[c]));
             }
-        if (!starved.empty()) {
-            Pass again(job, starved, true, log_sum.data(), z, nullptr);
-            again.reach = std::move(reach);
-            totals = run_pass(again, n_threads);
-            write(again, totals);
-            evaluated += totals.evaluated, forwarded += totals.forwarded;
-        }
+        if (starved.empty()) return;
+        auto again = pass(starved, true);
+        again.reach = std::move(reach);
+        run_clusters(again);
     }
-    return nb::make_tuple(bound, evaluated, forwarded);
+
+   private:
+    Pass<Family> pass(const std::vector<long>& clusters, bool prune) {
+        return Pass<Family>(job_, clusters, prune, log_sum_.data(), results_.responsibilities, nullptr);
+    }
+
+    // log z_ij of one pair.
+    double log_responsibility(long i, long j) {
+        std::vector<double> J(static_cast<size_t>(job_.base.K));
+        Totals<Family> unused(job_, 0);
+        const Pass<Family> one(job_, {j}, false, nullptr, nullptr, J.data());
+        Block<Family>(one, call_.caller).run(i, i + 1, unused);
+        return job_.weights.scales[i] * job_.log_weights[j] + job_.weights.counts[i] * J[i] - log_sum_[i];
+    }
+
+    Totals<Family> run_clusters(const Pass<Family>& pass) {
+        Totals<Family> totals = run_pass(call_, pass);
+        results_.evaluated += totals.evaluated, results_.forwarded += totals.forwarded;
+        const long S = job_.reduced.S, G = S * job_.reduced.M;
+        const Sums& sums = results_.sums;
+        write(pass, totals.mass, results_.mass, 1);
+        write(pass, totals.start, sums.start, S);
+        write(pass, totals.trans, sums.trans, S * S);
+        write(pass, totals.count, sums.occupancy, G);
+        const auto widths = Family::widths(job_.reduced.components);
+        for (int m = 0; m < Family::kMoments; ++m) write(pass, totals.moments[m], sums.moments(m), G * widths[m]);
+        return totals;
+    }
+
+    static void write(const Pass<Family>& pass, const std::vector<double>& from, double* to, long width) {
+        for (size_t c = 0; c < pass.size(); ++c)
+            std::copy_n(&from[c * static_cast<size_t>(width)], width, to + pass.clusters[c] * width);
+    }
+};
+
+void check_both(const GaussianModels& base, const GaussianModels& reduced) {
+    if (!base.chains.K || !reduced.chains.K) refuse("there must be at least one base model and one reduced model.");
+    if (base.emissions.d != reduced.emissions.d || base.emissions.full != reduced.emissions.full)
+        refuse("the base and the reduced models must have one dimension and one type of covariances, got covars of shape " +
+               shape_of(base.emissions.arrays[2]) + " and " + shape_of(reduced.emissions.arrays[2]) + ".");
+}
+
+// J of every pair, (K_b, K_r); with `diagonal`, of every model against itself, (K,).
+void expected_log_likelihood(const GaussianModels& base, const GaussianModels& reduced, const Recursion& recursion,
+                             bool diagonal, Output J, const Run& run) {
+    check_both(base, reduced);
+    const long Kb = base.chains.K, Kr = reduced.chains.K;
+    if (diagonal && Kb != Kr) refuse("the diagonal of J is that of as many reduced as base models.");
+    double* to = diagonal ? doubles_out(J, "J", {Kb}) : doubles_out(J, "J", {Kb, Kr});
+    run_call(run, [&](Call& call) {
+        with_family(base, [&](auto family) {
+            expected_log_likelihoods(call, job_of<decltype(family)>(base, reduced, recursion), diagonal, to);
+        });
+    });
+}
+
+// Fills `mass`, (K_r,), the sums and, where given, the responsibilities, (K_b, K_r). Returns the bound, the pairs
+// evaluated and the pairs carried forward.
+nb::tuple e_step(const GaussianModels& base, BaseWeights weights, const GaussianModels& reduced, Input log_weights,
+                 Input anchors, const Recursion& recursion, Output mass, Sums sums, std::optional<Output> responsibilities,
+                 const Run& run) {
+    check_both(base, reduced);
+    const GaussianMixtures& e = reduced.emissions;
+    weights.check(base.chains), sums.check(e);
+    const double* log_w = doubles(log_weights, "log_weights", {e.K});
+    const double* about = doubles(anchors, "anchors", {e.K, e.S, e.M, e.d});
+    double* z = responsibilities ? doubles_out(*responsibilities, "responsibilities", {base.chains.K, e.K}) : nullptr;
+    Results results{doubles_out(mass, "mass", {e.K}), z, sums};
+    run_call(run, [&](Call& call) {
+        with_family(base, [&](auto family) {
+            auto job = job_of<decltype(family)>(base, reduced, recursion);
+            job.anchors = about, job.log_weights = log_w;
+            job.weights = {weights.occupancy, weights.counts, weights.scales};
+            EStep<decltype(family)>(call, job, results).run();
+        });
+    });
+    return nb::make_tuple(results.bound, results.evaluated, results.forwarded);
 }
 
 // Seconds per exponential, logarithm and fused multiply-add of one thread at its best, everything in the first-level
@@ -603,7 +640,9 @@ nb::tuple best_rates() {
 }  // namespace
 
 void bind_vhem(nb::module_& m) {
-    m.def("expected_log_likelihood", &expected_log_likelihood);
-    m.def("e_step", &e_step);
+    using namespace nb::literals;
+    m.def("expected_log_likelihood", &expected_log_likelihood, nb::kw_only(), "base"_a, "reduced"_a, "recursion"_a, "diagonal"_a, "J"_a, "run"_a);
+    m.def("e_step", &e_step, nb::kw_only(), "base"_a, "weights"_a, "reduced"_a, "log_weights"_a, "anchors"_a, "recursion"_a,
+          "mass"_a, "sums"_a, "responsibilities"_a.none(), "run"_a);
     m.def("best_rates", &best_rates);
 }

@@ -1,0 +1,270 @@
+// What Python hands over: structs of arrays whose types, shapes and contents are checked once, where they are made. A
+// kernel that has one need not look again, and no array can make it read or write outside.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+
+#include <initializer_list>
+#include <optional>
+#include <string>
+
+#include "threads.hpp"
+
+namespace VHEM_MODULE {
+
+using Input = nb::ndarray<nb::ro, nb::device::cpu>;
+using Output = nb::ndarray<nb::device::cpu>;
+
+constexpr long kAny = -1;  // a size that an array may choose
+
+template <class Array>
+std::string shape_of(const Array& array) {
+    std::string text = "(";
+    for (size_t axis = 0; axis < array.ndim(); ++axis) text += (axis ? ", " : "") + std::to_string(array.shape(axis));
+    return text + ")";
+}
+
+[[noreturn]] inline void refuse(const std::string& message) { throw nb::value_error(message.c_str()); }
+
+template <class Array>
+bool is_contiguous(const Array& array) {
+    int64_t expected = 1;
+    for (size_t axis = array.ndim(); axis-- > 0;) {
+        if (array.shape(axis) != 1 && array.stride(axis) != expected) return array.size() == 0;
+        expected *= static_cast<int64_t>(array.shape(axis));
+    }
+    return true;
+}
+
+// Refuses an array that is not C-contiguous, of type T and of this shape.
+template <class T, class Array>
+void check(const Array& array, const char* name, std::initializer_list<long> shape) {
+    bool fits = array.dtype() == nb::dtype<T>() && array.ndim() == shape.size() && is_contiguous(array);
+    std::string wanted;
+    size_t axis = 0;
+    for (long size : shape) {
+        fits = fits && (size == kAny || static_cast<long>(array.shape(axis)) == size);
+        wanted += (axis++ ? ", " : "") + (size == kAny ? std::string("any") : std::to_string(size));
+    }
+    if (fits) return;
+    refuse(std::string(name) + " must be a C-contiguous array of " + (nb::dtype<T>() == nb::dtype<double>() ? "float64" : "int64") +
+           " and shape (" + wanted + "), got shape " + shape_of(array) +
+           (array.dtype() == nb::dtype<T>() ? is_contiguous(array) ? "." : " in another order of memory." : " of another type."));
+}
+
+inline const double* doubles(const Input& array, const char* name, std::initializer_list<long> shape) {
+    check<double>(array, name, shape);
+    return static_cast<const double*>(array.data());
+}
+
+inline const int64_t* integers(const Input& array, const char* name, std::initializer_list<long> shape) {
+    check<int64_t>(array, name, shape);
+    return static_cast<const int64_t*>(array.data());
+}
+
+inline double* doubles_out(const Output& array, const char* name, std::initializer_list<long> shape) {
+    check<double>(array, name, shape);
+    return static_cast<double*>(array.data());
+}
+
+inline int64_t* integers_out(const Output& array, const char* name, std::initializer_list<long> shape) {
+    check<int64_t>(array, name, shape);
+    return static_cast<int64_t*>(array.data());
+}
+
+inline void check_range(const int64_t* values, long n, const char* name, int64_t least, int64_t most) {
+    for (long i = 0; i < n; ++i)
+        if (values[i] < least || values[i] > most)
+            refuse(std::string(name) + " must lie between " + std::to_string(least) + " and " + std::to_string(most) +
+                   ", got " + std::to_string(values[i]) + " at " + std::to_string(i) + ".");
+}
+
+template <class Array>
+long size_of(const Array& array, size_t axis) {
+    return axis < array.ndim() ? static_cast<long>(array.shape(axis)) : 0;
+}
+
+// K Markov chains of up to S states; rows of those with fewer are padded.
+struct Chains {
+    Input arrays[3];
+    long K, S;
+    const double *startprob, *transmat;  // (K, S), (K, S, S)
+    const int64_t* n_states;             // (K,)
+
+    Chains(Input startprob, Input transmat, Input n_states)
+        : arrays{startprob, transmat, n_states}, K(size_of(startprob, 0)), S(size_of(startprob, 1)),
+          startprob(doubles(startprob, "startprob", {kAny, kAny})), transmat(doubles(transmat, "transmat", {K, S, S})),
+          n_states(integers(n_states, "n_states", {K})) {
+        check_range(this->n_states, K, "n_states", 1, S);
+    }
+};
+
+// Mixtures of M Gaussians in d dimensions, one mixture per state of K models.
+struct GaussianMixtures {
+    Input arrays[3];
+    long K, S, M, d;
+    bool full;
+    const double *weights, *means, *covars;  // (K, S, M), (K, S, M, d), (K, S, M, d) or (K, S, M, d, d)
+
+    GaussianMixtures(Input weights, Input means, Input covars)
+        : arrays{weights, means, covars}, K(size_of(means, 0)), S(size_of(means, 1)), M(size_of(means, 2)),
+          d(size_of(means, 3)), full(covars.ndim() == 5), weights(doubles(weights, "weights", {K, S, M})),
+          means(doubles(means, "means", {kAny, kAny, kAny, kAny})),
+          covars(full ? doubles(covars, "covars", {K, S, M, d, d}) : doubles(covars, "covars", {K, S, M, d})) {
+        if (M < 1 || d < 1) refuse("means must have at least one component and one dimension, got shape " + shape_of(means) + ".");
+    }
+    long covar_size() const { return full ? d * d : d; }
+};
+
+// K hidden Markov models.
+struct GaussianModels {
+    Chains chains;
+    GaussianMixtures emissions;
+
+    GaussianModels(const Chains& chains, const GaussianMixtures& emissions) : chains(chains), emissions(emissions) {
+        if (chains.K != emissions.K || chains.S != emissions.S)
+            refuse("means must have one row per model and state of startprob, got shapes " + shape_of(emissions.arrays[1]) +
+                   " and " + shape_of(chains.arrays[0]) + ".");
+    }
+};
+
+// Rows of X, one group or sequence after the other: number i is X[offsets[i]:offsets[i + 1]].
+struct Sequences {
+    Input arrays[2];
+    long n, d;
+    const double* X;         // (T, d)
+    const int64_t* offsets;  // (n + 1,)
+
+    Sequences(Input X, Input offsets, bool may_be_empty)
+        : arrays{X, offsets}, n(size_of(offsets, 0) - 1), d(size_of(X, 1)), X(doubles(X, "X", {kAny, kAny})),
+          offsets(integers(offsets, "offsets", {kAny})) {
+        if (n < 0) refuse("offsets must not be empty.");
+        check_range(this->offsets, n + 1, "offsets", 0, size_of(X, 0));
+        for (long i = 0; i < n; ++i)
+            if (length(i) < (may_be_empty ? 0 : 1))
+                refuse("offsets must rise: number " + std::to_string(i) + " has length " + std::to_string(length(i)) + ".");
+    }
+    const double* begin(long i) const { return X + offsets[i] * d; }
+    long length(long i) const { return offsets[i + 1] - offsets[i]; }
+    void check_dimensions(long wanted) const {
+        if (d != wanted) refuse("X must have " + std::to_string(wanted) + " columns, as the models have, got " + std::to_string(d) + ".");
+    }
+};
+
+// Sequences, the model each is seen under, and how much it counts.
+struct Pairs {
+    Input arrays[3];
+    long n;
+    const int64_t *sequence, *model;  // (n,)
+    const double* weight;             // (n,)
+
+    Pairs(Input sequence, Input model, Input weight)
+        : arrays{sequence, model, weight}, n(size_of(sequence, 0)), sequence(integers(sequence, "sequence", {kAny})),
+          model(integers(model, "model", {n})), weight(doubles(weight, "weight", {n})) {}
+    void check_ranges(const Sequences& sequences, long K) const {
+        check_range(sequence, n, "sequence", 0, sequences.n - 1);
+        check_range(model, n, "model", 0, K - 1);
+    }
+};
+
+// Where an E-step adds up what the M-step divides, one row per model.
+struct Sums {
+    Output arrays[5];
+    double *start, *trans, *occupancy, *first, *second;
+
+    Sums(Output start, Output trans, Output occupancy, Output first, Output second)
+        : arrays{start, trans, occupancy, first, second} {}
+    double* moments(int order) const { return order ? second : first; }
+
+    void check(const GaussianMixtures& e) {
+        start = doubles_out(arrays[0], "start", {e.K, e.S});
+        trans = doubles_out(arrays[1], "trans", {e.K, e.S, e.S});
+        occupancy = doubles_out(arrays[2], "occupancy", {e.K, e.S, e.M});
+        first = doubles_out(arrays[3], "first", {e.K, e.S, e.M, e.d});
+        second = e.full ? doubles_out(arrays[4], "second", {e.K, e.S, e.M, e.d, e.d})
+                        : doubles_out(arrays[4], "second", {e.K, e.S, e.M, e.d});
+    }
+};
+
+// How base models enter VHEM: how often each state is visited in τ steps, (K, S), N_i and a_i, (K,).
+struct BaseWeights {
+    Input arrays[3];
+    const double *occupancy, *counts, *scales;
+
+    BaseWeights(Input occupancy, Input counts, Input scales) : arrays{occupancy, counts, scales} {}
+
+    void check(const Chains& base) {
+        occupancy = doubles(arrays[0], "occupancy", {base.K, base.S});
+        counts = doubles(arrays[1], "counts", {base.K});
+        scales = doubles(arrays[2], "scales", {base.K});
+    }
+};
+
+// VHEM's recursion: virtual sequences of τ frames, and what may be left out.
+struct Recursion {
+    int tau;
+    bool prune, early_stop;
+
+    Recursion(int tau, bool prune, bool early_stop) : tau(tau), prune(prune), early_stop(early_stop) {
+        if (tau < 1) refuse("tau must be at least 1, got " + std::to_string(tau) + ".");
+    }
+};
+
+// Pseudo-counts and the variances that go with them, and a floor below the variances, one row per model.
+struct Prior {
+    Input arrays[4];
+    const double *start, *trans, *scale, *floor;  // (K, S), (K, S, S), (K, d), (K, d)
+    double covar;
+
+    Prior(Input start, Input trans, double covar, Input scale, Input floor)
+        : arrays{start, trans, scale, floor}, covar(covar) {}
+
+    void check(const GaussianMixtures& e) {
+        start = doubles(arrays[0], "start", {e.K, e.S});
+        trans = doubles(arrays[1], "trans", {e.K, e.S, e.S});
+        scale = doubles(arrays[2], "scale", {e.K, e.d});
+        floor = doubles(arrays[3], "floor", {e.K, e.d});
+    }
+};
+
+// When Baum-Welch inside the engine stops: frames below which a state has died, (K,), gain below which an HMM has
+// converged, (K,), and iterations.
+struct Limits {
+    Input arrays[2];
+    const double *least, *tolerance;
+    int max_iter;
+
+    Limits(Input least, Input tolerance, int max_iter) : arrays{least, tolerance}, max_iter(max_iter) {}
+
+    void check(long K) {
+        least = doubles(arrays[0], "least", {K});
+        tolerance = doubles(arrays[1], "tolerance", {K});
+    }
+};
+
+// Where Baum-Welch inside the engine leaves HMMs of one diagonal Gaussian per state.
+struct Learned {
+    Output arrays[6];
+    double *startprob, *transmat, *means, *covars, *objective;
+    int64_t* n_iter;
+
+    Learned(Output startprob, Output transmat, Output means, Output covars, Output objective, Output n_iter)
+        : arrays{startprob, transmat, means, covars, objective, n_iter} {}
+
+    void check(const GaussianMixtures& e) {
+        startprob = doubles_out(arrays[0], "startprob", {e.K, e.S});
+        transmat = doubles_out(arrays[1], "transmat", {e.K, e.S, e.S});
+        means = doubles_out(arrays[2], "means", {e.K, e.S, 1, e.d});
+        covars = doubles_out(arrays[3], "covars", {e.K, e.S, 1, e.d});
+        objective = doubles_out(arrays[4], "objective", {e.K});
+        n_iter = integers_out(arrays[5], "n_iter", {e.K});
+    }
+};
+
+}  // namespace VHEM_MODULE
+
+namespace {
+using namespace VHEM_MODULE;
+}

@@ -1,0 +1,56 @@
+// Every number that the kernels decide by, under a name that says what it is.
+#pragma once
+
+namespace {
+
+constexpr double kLogTwoPi = 1.8378770664093454836;
+
+// Logs of zero and of nearly zero.
+constexpr double kLogZero = -1e300;      // stands for log 0: finite, so that no NaN can come of it
+constexpr double kLeastLog = -1e290;     // a density's log is kept above this, far from kLogZero
+constexpr double kBelowAll = -1e308;     // where a search for the largest number begins
+constexpr double kNoDivisor = 1e-300;    // takes the place of zero below a fraction or in a logarithm
+
+// What underflow may take, and how it is noticed.
+constexpr double kLeastProduct = 1e-200;     // VHEM: sums of products are trusted down to this, else done again in logs
+constexpr double kSmallTransition = 1e-20;   // sequences: products with transitions below this may vanish
+constexpr double kDropped = 1e-280;          // sequences: forward probabilities below this are set to zero, and counted
+constexpr double kMostDropped = 1e-13;       // sequences: the share of the likelihood that dropping may cost
+constexpr double kErgodic = 1e-100;          // transitions all above this forget what was dropped in one step
+constexpr double kSmallProduct = 1e-20;      // Baum-Welch: times the smallest sum of a frame, still a normal double
+constexpr double kStepLoss = 1e-250;         // PPK: more than one step can lose, relative to the sum of F
+constexpr double kNegligibleLoss = 1e-15;    // PPK: loss that does not show
+
+// VHEM: which pairs are left out, and when a recursion has become stationary.
+constexpr double kCutoff = 64;               // log of a responsibility that is left out: exp(-64) = 2e-28
+constexpr double kNegligibleMass = 1e-24;    // skipped mass relative to a cluster's: 1e-9 of the least share estimated
+constexpr double kLeastGap = -700;           // below this exp(gap) adds nothing
+constexpr double kStationaryLogs = 4e-15;    // change of Y per look that is rounding
+constexpr double kStationaryShares = 4e-16;  // change of ν per look that is rounding
+constexpr int kLookEvery = 4, kLeastStretch = 16;  // steps between looks; shorter tails are not worth a stretch
+
+// Baum-Welch inside the compiled loop.
+constexpr double kRounding = 1e-9;  // a fall of the objective, relative to its size, that arithmetic can explain
+constexpr double kFarShift = 1e6;   // squared deviations: moments about an anchor this far off have lost six digits
+
+// PPK: variances within these bounds may be multiplied, eight at a time, before a logarithm is taken.
+constexpr double kLeastModerate = 1e-30, kMostModerate = 1e30;
+constexpr long kVariancesPerLog = 8;
+
+// Sizes of work and memory.
+constexpr int kBlockFrames = 64;             // frames whose densities are computed together
+constexpr long kBlockModels = 32;            // VHEM: base models per block, at most
+constexpr long kBlockBytes = 1 << 20;        // VHEM: emissions of a block should stay in the second-level cache
+constexpr long kChunks = 64;                 // VHEM: independent sums, added up in order for any number of threads
+constexpr long kChunkBytes = 1 << 26;        // VHEM: all of them together, roughly
+constexpr long kPackBytes = 1L << 24;        // Baum-Welch: the most memory of one pack's frames
+constexpr long kShortSequence = 1000;        // Baum-Welch: frames learned from in a pack however few lanes are in use
+constexpr long kSlotDoubles = 1L << 22;      // Baum-Welch: the most sums kept apart at a time
+constexpr long kRowsPerTask = 8;             // PPK: models of a per task
+
+// Calls from Python.
+constexpr int kCheckpointsPerLook = 8;       // checkpoints between two looks at the clock
+constexpr int kMillisecondsPerLook = 40;     // between two looks for signals
+constexpr int kStepsPerCheckpoint = 16;      // short steps of a recursion between two checkpoints
+
+}  // namespace
