@@ -11,11 +11,15 @@ from scipy.spatial.distance import squareform
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.aligned_start import averaged_by_state
+from vhem.em.loop import Limits, run
 from vhem.em.reduce import reduce_mixture, weighted_choice
+from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.resize import Chain, Mixture, resize, resize_mixture, stack_chains
+from vhem.em.sharding import Shards
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
+_CENTERS = 3  # that are tried for a part of Ward's tree, beside its medoid
 _BLUR = 0.02  # of every probability row made from counts: a transition nobody happened to make stays possible
 _WARD_POOL = 1500  # inputs that Ward's tree is made of, at most: it takes the square of their number
 _POOL, _POOL_PER_CLUSTER = 2000, 20  # inputs that seeds are chosen from: the larger of this, and so many per cluster
@@ -82,8 +86,30 @@ def start_ward(
     groups = [pool[labels == c] for c in np.unique(labels)]
     if _is_aligned(base.models, shape):
         return _averaged(base.models, weights, groups, shape, rng)
-    chains = [_center_of_group(base, weights, group, shape, rng) for group in groups]
+    chains = [_best_center(base, weights, group, shape, rng, n_threads) for group in groups]
     return stack_chains(_fill_up(chains, shape, rng))
+
+
+def _best_center(
+    base: BaseModels, weights: FloatArray, group: IntArray, shape: CenterShape, rng: np.random.Generator, n_threads: int
+) -> Chain:
+    """Return the best of several centres of one group, each after some iterations on the group alone.
+
+    One bad centre would not keep its group: the others would share it out.
+    """
+    part = base.take(group)
+    chains = [_center_of_group(base, weights, group, shape, rng) for _ in range(_CENTERS)]
+    chains.append(resize(Chain.of(part.models, _medoid(part, n_threads), base.tau), shape.n_states, shape.n_mix))
+    problem, limits = ReductionProblem(base=Shards.of(part), n_threads=n_threads), Limits(max_iter=10, tol=1e-4)
+    runs = [run(problem, Centers(stack_chains([chain]), np.ones(1)), limits) for chain in chains]
+    best = max(runs, key=lambda one: one.bounds[-1])
+    return Chain.of(best.state.models, 0, base.tau)
+
+
+def _medoid(part: BaseModels, n_threads: int) -> int:
+    """Return the member under which the others are likeliest."""
+    J = expected_log_likelihood(part.models, part.models, part.tau, n_threads=n_threads)
+    return int(np.argmax(part.counts @ J))
 
 
 def ward_labels(base: BaseModels, n_clusters: int, n_threads: int = 1) -> IntArray:

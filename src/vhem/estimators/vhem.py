@@ -32,7 +32,7 @@ from vhem.kernels.reduction import BaseModels, Shortcuts
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 
-_RESTARTS, _RESTARTS_OF_MANY = 12, 4  # by default: small problems cost nothing, and bounds differ between starts
+_RESTARTS, _RESTARTS_OF_MANY = 12, 4  # of random starts, by default: small problems cost nothing, and bounds differ
 _MANY_PAIRS = 50_000  # inputs times clusters
 _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
@@ -65,15 +65,17 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         Imagined sequences per input, on average; an input of weight ω_i has N_i = n_virtual · K · ω_i of them. It
         acts as an inverse temperature: at the default nearly all assignments are hard, whether or not the clusters
         are clear. Values near or below 1 leave doubtful inputs in doubt.
-    init : {"auto", "kmeans++", "emissions", "base"}, H3M or list of HMM
-        Where to start. "base": distinct inputs drawn at random. "kmeans++": inputs far from one another. "emissions":
-        groups around such inputs, their states made from the pooled emissions of the group. "auto": the restarts take
-        these in turn, and the best bound wins. An H3M is taken as it is, once, and the order of its clusters and states
-        is kept; `n_states`, `n_mix`, `covariance_type` and `n_init` then have no effect. Centres of left-right inputs
-        are left-right only if an H3M of left-right HMMs is started from: what is zero there stays zero.
+    init : {"auto", "ward", "kmeans++", "emissions", "base"}, H3M or list of HMM
+        Where to start. "ward": the parts of Ward's tree on the divergences between inputs, a centre made of each; of
+        left-right inputs these are left-right too, and stay so. "kmeans++": inputs far from one another. "emissions":
+        groups around such inputs, their states made from the pooled emissions of the group. "base": distinct inputs
+        drawn at random. "auto": Ward's start and, where `n_init` asks for more, the others in turn. An H3M is taken as
+        it is, once, and the order of its clusters and states is kept; `n_states`, `n_mix`, `covariance_type` and
+        `n_init` then have no effect.
     n_init : int, optional
-        Restarts; the one with the highest bound is kept. None: 12, or 4 where inputs times clusters exceed 50,000.
-        Look at `restarts_`: where the best bounds differ much, more restarts may find better clusters.
+        Restarts; the one with the highest bound is kept. None: one from Ward's tree; of the other starts 12, or 4 where
+        inputs times clusters exceed 50,000. More restarts find higher bounds, but not always better clusters: the bound
+        is a bound, and HMMs of short sequences are estimates.
     <limits>
     reg_covar : float
         Added to the variances in every iteration. The default is 0: a centre's covariance is at least the average of
@@ -312,9 +314,9 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     def _start_names(self, base: BaseModels, given: H3M | None) -> list[str]:
         if given is not None:
             return ["H3M"]
-        small = len(base.counts) * self.n_clusters <= _MANY_PAIRS
-        n_init = self.n_init or (_RESTARTS if small else _RESTARTS_OF_MANY)
         kinds = list(STARTS) if self.init == "auto" else [str(self.init)]
+        small = len(base.counts) * self.n_clusters <= _MANY_PAIRS
+        n_init = self.n_init or (1 if kinds[0] == "ward" else _RESTARTS if small else _RESTARTS_OF_MANY)
         return [kinds[r % len(kinds)] for r in range(n_init)]
 
     def _shape(self, base: BaseModels) -> CenterShape:
