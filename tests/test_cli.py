@@ -123,7 +123,9 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     run("fit", path, "-o", tmp_path / "people", "--overwrite")
     assert RunFolder(tmp_path / "people").hmms == RunFolder(clustered[0]).hmms
     run("cluster", tmp_path / "people", "-k", 3, "--tau", 8, "-o", tmp_path / "three")
-    run("cluster", path, "-k", 3, "--no-polish", "-o", tmp_path / "by-hmms")  # HMMs alone say what they say in a table
+    run(
+        "cluster", path, "-k", 3, "--tau", 8, "--no-polish", "-o", tmp_path / "by-hmms"
+    )  # HMMs alone say what they say in a table
     assert RunFolder(tmp_path / "three").centers == RunFolder(tmp_path / "by-hmms").centers
     run("tree", tmp_path / "people", "--levels", "6,3", "--trees", 1, "--tau", 8, "-o", tmp_path / "tree")
     tree = RunFolder(tmp_path / "tree")
@@ -604,7 +606,7 @@ def test_how_many_restarts_agree_is_told(clustered, tmp_path):
     assert kept["all"] == 6
     assert f"The best clusters came out of {kept['best']} of 6 restarts" in shown
     one = run(*words, "--restarts", 1, "-o", tmp_path / "one").stdout
-    assert "The best clusters came out of 1 of 1 restarts." in one
+    assert "restarts" not in one.split("Cluster 1")[0]
 
 
 def test_numbers_of_clusters_of_a_table_and_of_models(study, clustered):
