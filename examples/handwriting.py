@@ -2,8 +2,8 @@
 Handwriting: which letters are written alike?
 =============================================
 
-Letters from the UCI data set Character Trajectories, as the pen's velocity and force. Every letter becomes an HMM, and a
-tree of HMMs shows which letters are written alike.
+Letters from the UCI data set Character Trajectories, as the pen's velocity and force. Every letter becomes an HMM, and
+a tree of HMMs shows which letters are written alike.
 """
 
 from pathlib import Path

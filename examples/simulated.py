@@ -52,8 +52,8 @@ plot_j_matrix(fit.transform(hmms), fit.labels_, right)
 # %%
 # In one call
 # -----------
-# ``SequenceClustering`` learns the HMMs, clusters them, and refines the clusters on the sequences. Here the clusters are
-# clear, so both ways agree.
+# ``SequenceClustering`` learns the HMMs, clusters them, and refines the clusters on the sequences. Here the clusters
+# are clear, so both ways agree.
 
 direct = vhem.SequenceClustering(fit.n_clusters, n_states=3, random_state=0).fit(sequences, groups=sequences.groups)
 print("agreement of its first and last stage:", direct.agreement_)
