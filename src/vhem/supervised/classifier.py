@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice
+from vhem._support.checks import check_choice, check_integer
 from vhem._support.errors import InputError, ParameterError, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
@@ -26,6 +27,11 @@ from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
 
 _PRIORS = "must be 'empirical', 'uniform' or one probability per class"
+
+
+_TAU = 10  # frames by which ergodic HMMs are compared
+_POLISH = 5  # iterations of EM for left-right HMMs
+_PRIOR = 0.1  # pseudo-counts of the polish: classes may be small
 
 
 @documented
@@ -47,9 +53,9 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         Which transitions are possible; see `fit_hmms`. Left-right HMMs are for sequences that run the same course every
         time, such as letters or gestures. Their reduction starts once, from averages state by state, which is quicker
         and better than restarts from single HMMs.
-    tau : int
-        Length of VHEM's virtual sequences. For ergodic HMMs small values do; for left-right HMMs take about the
-        length of the sequences, because shorter ones never see the last states.
+    tau : int or "auto"
+        Length of VHEM's virtual sequences. "auto": 10 for ergodic HMMs, and for left-right HMMs twice as many frames as
+        there are states, but not more than the class's sequences typically have: shorter ones never see the last states.
     n_virtual : float
         Virtual sequences per HMM, see `VHEM`.
     priors : {"empirical", "uniform"} or array of shape (n_classes,)
@@ -57,8 +63,13 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
     likelihood : {"sequence", "frame"}
         Whether log p(y | c) counts as it is, or divided by the number of frames. The first is Bayes' rule; with long
         sequences it makes probabilities of 0 and 1 and priors without effect. The second keeps them soft.
-    n_init : int
-        Restarts of every sequence's HMM and of the reduction, or of EM.
+    n_init : int, optional
+        Restarts of every sequence's HMM and of the reduction, or of EM. None: one of each (two of EM), which is quicker
+        and, for HMMs of single sequences, better.
+    polish : int, optional
+        Iterations of EM on the sequences of a class, from its centres (method "vhem", where sequences are at hand: not
+        for classes that `partial_fit` adds to). None: 5 for left-right HMMs, and 0, which leaves the centres as VHEM made
+        them, for ergodic ones.
     max_iter, tol : int, float
         When VHEM, or EM, stops.
     reg_covar : float
@@ -106,11 +117,11 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         n_mix: int = 1,
         covariance_type: str = "diag",
         topology: str = "ergodic",
-        tau: int = 10,
+        tau: int | str = "auto",
         n_virtual: float = 100.0,
         priors: str | npt.ArrayLike = "empirical",
         likelihood: str = "sequence",
-        n_init: int = 4,
+        n_init: int | None = None,
         max_iter: int = 100,
         tol: float = 1e-4,
         reg_covar: float = 1e-3,
@@ -118,6 +129,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         time_limit: float | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        polish: int | None = None,
     ) -> None:
         self.method = method
         self.n_components = n_components
@@ -137,6 +149,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.time_limit = time_limit
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.polish = polish
 
     def fit(self, X: SequencesLike, y: Iterable[Any]) -> Self:
         """Learn a mixture for every class.
@@ -233,7 +246,9 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def _check_parameters(self) -> None:
         check_choice("method", self.method, ("vhem", "em"))
-        check_parameters(self)
+        check_parameters(self, but=("tau",) if self.tau == "auto" else ())
+        if self.polish is not None:
+            check_integer("polish", self.polish, 0)
         check_choice("likelihood", self.likelihood, ("sequence", "frame"))
         if isinstance(self.priors, str) and self.priors not in ("empirical", "uniform"):
             raise ParameterError("priors", self.priors, _PRIORS)
@@ -266,7 +281,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         if self.method == "em":
             return [self._by_em(sequences[index == c], seed) for c, seed in enumerate(rng.spawn(n_classes))]
         hmms = fit_hmms(
-            sequences, self.n_states, self.n_mix, self.covariance_type, topology=self.topology, n_init=self.n_init,
+            sequences, self.n_states, self.n_mix, self.covariance_type, topology=self.topology, n_init=self.n_init or 1,
             reg_covar=self.reg_covar, covars_prior=self.covars_prior, random_state=rng, n_jobs=self.n_jobs,
         )  # fmt: skip
         models = []
@@ -275,8 +290,27 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
             if before is not None:
                 weights = [self.class_counts_[known[c]], counts[c]]
                 members = H3M.pool([before, members], weights=weights)
-            models.append(self._reduced(members, seed))
+            part = sequences[index == c]
+            made = self._reduced(members, self._tau(part), seed)
+            models.append(made if before is not None else self._polished(made, part))
         return models
+
+    def _tau(self, sequences: Sequences) -> int:
+        if not isinstance(self.tau, str):
+            return self.tau
+        return _TAU if self.topology == "ergodic" else min(2 * self.n_states, int(np.median(sequences.lengths)))
+
+    def _polished(self, centers: H3M, sequences: Sequences) -> H3M:
+        """Return the centres after a few iterations of EM on the sequences themselves."""
+        n_iter = self.polish if self.polish is not None else 0 if self.topology == "ergodic" else _POLISH
+        if not n_iter:
+            return centers
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it need not converge
+            return MixtureOfHMMs(
+                len(centers), init=centers, max_iter=n_iter, reg_covar=self.reg_covar, covars_prior=_PRIOR,
+                startprob_prior=_PRIOR, transmat_prior=_PRIOR, n_jobs=self.n_jobs,
+            ).fit(sequences).model_  # fmt: skip
 
     def _warn_of_small_classes(self, counts: IntArray, old: list[H3M | None]) -> None:
         small = sum(n < self.n_components and before is None for n, before in zip(counts, old, strict=True))
@@ -289,12 +323,12 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
             stacklevel=4,
         )
 
-    def _reduced(self, hmms: H3M, rng: np.random.Generator) -> H3M:
+    def _reduced(self, hmms: H3M, tau: int, rng: np.random.Generator) -> H3M:
         if len(hmms) <= self.n_components:
             return hmms
         aligned = self.topology != "ergodic"
         fit = VHEM(
-            self.n_components, self.n_states, self.n_mix, tau=self.tau, n_virtual=self.n_virtual,
+            self.n_components, self.n_states, self.n_mix, tau=tau, n_virtual=self.n_virtual,
             init=aligned_start(hmms, self.n_components, rng) if aligned else "auto", n_init=self.n_init,
             max_iter=self.max_iter, tol=self.tol, random_state=rng, n_jobs=self.n_jobs,
         ).fit(hmms)  # fmt: skip
@@ -303,7 +337,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _by_em(self, sequences: Sequences, rng: np.random.Generator) -> H3M:
         shape = (min(self.n_components, len(sequences)), self.n_states, self.n_mix, self.covariance_type, self.topology)
         fit = MixtureOfHMMs(
-            *shape, n_init=self.n_init, max_iter=self.max_iter, tol=self.tol, reg_covar=self.reg_covar,
+            *shape, n_init=self.n_init or 2, max_iter=self.max_iter, tol=self.tol, reg_covar=self.reg_covar,
             time_limit=self.time_limit, random_state=rng, n_jobs=self.n_jobs,
         )  # fmt: skip
         return fit.fit(sequences).model_
