@@ -1,4 +1,4 @@
-"""Features of audio: mel-frequency cepstral coefficients with their differences, by librosa (the extra `audio`)."""
+"""Audio features: mel-frequency cepstral coefficients with their differences, by librosa (the extra `audio`)."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def read_audio(path: str | Path, sample_rate: int = 22050) -> FloatArray:
     Parameters
     ----------
     path : path
-        A wav, flac or ogg file, and whatever else the installed soundfile reads.
+        A wav, flac or ogg file, or any other format that the installed soundfile reads.
     sample_rate : int
-        Samples per second that are wanted; the file's are converted.
+        Samples per second of the result; the file is resampled.
 
     Returns
     -------
     array of shape (n_samples,)
-        The mean of the file's channels, between -1 and 1.
+        The average of the file's channels, between -1 and 1.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def mfcc(
     n_mfcc : int
         Coefficients per frame.
     differences : {0, 1, 2}
-        How many orders of differences over time are appended to the coefficients.
+        Number of orders of differences over time that are appended to the coefficients.
     sample_rate : int
         Samples per second.
     window, overlap : float
@@ -136,5 +136,5 @@ def _samples(audio: Any, sample_rate: int) -> FloatArray:
     if samples.ndim != 1 or not samples.size:
         raise ValueError(f"audio has shape {samples.shape}; give one channel of samples, or a path.")
     if not np.isfinite(samples).all():
-        raise ValueError("audio holds NaN or infinite samples; cut them out.")
+        raise ValueError("audio holds NaN or infinite samples; remove them.")
     return samples

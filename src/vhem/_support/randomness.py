@@ -1,4 +1,4 @@
-"""One seed, one answer: every `random_state` becomes a NumPy Generator here."""
+"""Every `random_state` becomes a NumPy Generator here, so the same seed gives the same result."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
     Parameters
     ----------
     random_state : None, int, Generator or RandomState
-        None takes fresh entropy, an integer is a seed, a Generator is returned as it is, and a RandomState is
-        advanced by one draw, which seeds the Generator.
+        None takes fresh entropy, an integer is a seed, a Generator is returned unchanged, and a RandomState is advanced
+        by one draw, which seeds the Generator.
 
     Returns
     -------

@@ -53,7 +53,7 @@ def cluster(
     """Cluster sequences, or HMMs, by VHEM.
 
     From sequences, one HMM is learned per sequence or group first. The folder gets labels.csv (who is in which
-    cluster), centers.vhem (an HMM per cluster), hmms.vhem, a summary, and run.toml, which does it again.
+    cluster), centers.vhem (an HMM per cluster), hmms.vhem, a summary, and run.toml, which reproduces the run.
 
     For example:
 
@@ -100,11 +100,11 @@ def cluster(
 
 
 def chosen_tau(given: int | None, found: Input) -> tuple[int, str]:
-    """Return the length of imagined sequences, about that of the real ones unless it is given, and where it is from."""
+    """Return the length of the virtual sequences, about that of the real ones unless given, and where it comes from."""
     if given is not None:
         return given, ""
     if found.typical_length is None:
-        return _TAU_OF_MODELS, "; how long the sequences were is not known: give --tau, about their length"
+        return _TAU_OF_MODELS, "; the length of the original sequences is unknown: set --tau to about that"
     behind = "" if isinstance(found.content, Sequences) else " behind the HMMs"
     limit = f", at most {LONGEST_TAU}" if found.typical_length > LONGEST_TAU else ""
     return min(found.typical_length, LONGEST_TAU), f", the median length of the sequences{behind}{limit}"

@@ -1,4 +1,4 @@
-"""Restarts side by side, and the best of them."""
+"""Restarts in parallel, and the best of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_cancelled() -> None:
 
 
 def in_parallel(restart: Callable[[int], Result], n: int, n_side_by_side: int) -> list[Result]:
-    """Return the results of n restarts, some side by side in threads; one error or interrupt ends them all at once."""
+    """Return the results of n restarts, run in threads; one error or interrupt ends them all at once."""
     if n_side_by_side == 1:
         return [restart(r) for r in range(n)]
     stop = threading.Event()

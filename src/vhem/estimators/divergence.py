@@ -1,4 +1,4 @@
-"""Expected log-likelihoods between HMMs, and the divergence made of them."""
+"""Expected log-likelihoods between HMMs, and the divergence based on them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def expected_log_likelihood(
     Parameters
     ----------
     base : H3M or HMM
-        The models that sequences are imagined from.
+        The models that the virtual sequences come from.
     reduced : H3M or HMM
-        The models that judge them.
+        The models that score them.
     tau : int
-        Length of the imagined sequences.
+        Length of the virtual sequences.
     <n_jobs>
 
     Returns
@@ -61,14 +61,14 @@ def expected_log_likelihood(
 def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None) -> FloatArray:
     """How badly model j of `b` stands in for model i of `a`: J_ii - J_ij.
 
-    Zero for equal models, not symmetric, and, since J is a bound, it may fall slightly below zero.
+    It is zero for equal models, not symmetric, and, since J is a bound, may be slightly below zero.
 
     Parameters
     ----------
     a, b : H3M or HMM
         The models to compare.
     tau : int
-        Length of the imagined sequences.
+        Length of the virtual sequences.
     <n_jobs>
 
     Returns
@@ -91,7 +91,7 @@ def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None 
 
 
 def check_dimensions(name: str, h3m: H3M, other_name: str, other: H3M) -> None:
-    """Refuse models of observations with different numbers of dimensions."""
+    """Refuse models whose observations have different numbers of dimensions."""
     if h3m.n_dims != other.n_dims:
         raise ValueError(
             f"{name} has HMMs of {h3m.n_dims} dimensions, {other_name} of {other.n_dims}: "
@@ -100,7 +100,7 @@ def check_dimensions(name: str, h3m: H3M, other_name: str, other: H3M) -> None:
 
 
 def match_covariances(base: Models, covariance_type: str) -> Models:
-    """Return base models in the reduced models' type of covariance.
+    """Return base models with the reduced models' type of covariance.
 
     Exact both ways: a variance is a full covariance with zeros, and reduced models with diagonal covariances see only
     the diagonal of a base model's.

@@ -28,7 +28,7 @@ class _States(NamedTuple):
 def aggregated_wasserstein(
     a: H3M | HMM | list[HMM], b: H3M | HMM | list[HMM], alpha: float = 0.5, *, length: int | None = None
 ) -> FloatArray:
-    """Measure how far HMMs lie apart: match their states, then compare states and transitions.
+    """Measure how far apart HMMs are: match their states, then compare states and transitions.
 
     d = (1 - α) R + α P, for models with states s and s', shares of time u, u', and transitions A, A':
 
@@ -132,7 +132,7 @@ def _transition_prices(pairs: list[tuple[_States, _States]], plans: list[FloatAr
 
 
 def _shares(plan: FloatArray) -> FloatArray:
-    """Return rows divided by their sums; a state never visited is matched with all alike, and weighs nothing."""
+    """Return rows divided by their sums; a state never visited is matched evenly with all, and has no weight."""
     total = plan.sum(1, keepdims=True)
     return np.where(total > 0, plan / np.where(total > 0, total, 1.0), 1.0 / plan.shape[1])
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from vhem.kernels.engine import n_threads
 
-_AHEAD = 2  # tasks waiting for every one that runs: enough to keep all busy, few enough to keep memory flat
+_AHEAD = 2  # tasks waiting per running one: enough to keep all busy, few enough to keep memory flat
 
 
 @runtime_checkable
@@ -26,20 +26,20 @@ class Executor(Protocol):
 
     @property
     def inner_jobs(self) -> int | None:
-        """`n_jobs` of a task's own loops: 1 where tasks run side by side, None where one runs at a time."""
+        """`n_jobs` of a task's own loops: 1 if tasks run in parallel, None if one runs at a time."""
         ...
 
     def keep(self, items: Sequence[Any], name: str) -> list[Any]:
-        """Bring items to where the work is done, once; what comes back stands for them in `map`."""
+        """Bring items to where the work is done, once, and return what `map` takes in their place."""
         ...
 
     def map(self, function: Callable[..., Any], items: Iterable[Any], *arguments: Any, name: str) -> Iterator[Any]:
-        """Yield ``function(item, *arguments)`` of every item, in order; items are taken only as work goes on."""
+        """Yield ``function(item, *arguments)`` of every item, in order; items are taken only as work proceeds."""
         ...
 
 
 class SerialExecutor:
-    """One task after the other, each with all threads it likes.
+    """One task after another, each with as many threads as it likes.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class SerialExecutor:
 
 
 class ThreadsExecutor:
-    """Tasks side by side in threads of this process, each on one core; the compiled kernels run truly in parallel.
+    """Tasks in parallel threads of this process, each on one core; the compiled kernels release the GIL.
 
     Parameters
     ----------

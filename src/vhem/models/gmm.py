@@ -19,7 +19,7 @@ from vhem.models.validation import checked_models, checked_weights
 
 
 class _Places(Names):
-    """How messages speak of a mixture, which is checked as the only state of an HMM."""
+    """How messages refer to a mixture, which is checked as the only state of an HMM."""
 
     def place(self, k: int, state: int | None = None, component: int | None = None) -> str:
         del k, state
@@ -101,7 +101,7 @@ class GMM(Immutable):
 
     @property
     def components(self) -> Models:
-        """The Gaussians as HMMs of one state each, which is how HEM takes them."""
+        """The Gaussians as HMMs of one state each, the form that HEM needs."""
         K = len(self)
         ones = np.ones((K, 1, 1))
         gaussian = Gaussian(self.means[:, None, None], self.covars[:, None, None])

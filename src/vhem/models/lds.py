@@ -32,9 +32,9 @@ class LinearDynamicalSystem(Immutable):
     Parameters
     ----------
     A : array of shape (n, n)
-        How the state moves on. It need not be stable; see `spectral_radius`.
+        Transition matrix of the state. It need not be stable; see `spectral_radius`.
     C : array of shape (d, n)
-        How the state is seen.
+        Observation matrix.
     Q : array of shape (n, n)
         Covariance of the state's noise; it may be singular.
     R : float or array of shape (d,)
@@ -82,7 +82,7 @@ class LinearDynamicalSystem(Immutable):
             raise ValueError(f"A has shape {move.shape}; it must be square, (n, n).")
         n = len(move)
         if see.ndim != 2 or see.shape[1] != n or not see.size:
-            raise ValueError(f"C has shape {see.shape}, but A asks for (d, {n}).")
+            raise ValueError(f"C has shape {see.shape}, but A needs (d, {n}).")
         d = len(see)
         first = np.zeros(n) if mean is None else floats(mean, "mean")
         level = np.zeros(d) if offset is None else floats(offset, "offset")
@@ -175,14 +175,14 @@ class MixtureOfLDS(Immutable):
     ) -> None:
         members = list(systems)
         if not members:
-            raise ValueError("systems is empty; a mixture has at least one LinearDynamicalSystem.")
+            raise ValueError("systems is empty; a mixture needs at least one LinearDynamicalSystem.")
         for k, system in enumerate(members):
             if not isinstance(system, LinearDynamicalSystem):
                 raise TypeError(f"systems[{k}] is a {type(system).__name__}; give LinearDynamicalSystem objects.")
             if system.C.shape != members[0].C.shape:
                 raise ValueError(
                     f"systems[{k}] has {system.n_states} states and {system.n_dims} dimensions, but systems[0] has "
-                    f"{members[0].n_states} and {members[0].n_dims}; systems of one mixture must agree."
+                    f"{members[0].n_states} and {members[0].n_dims}; all systems of a mixture must have the same sizes."
                 )
         stacked = Systems._make(map(np.concatenate, zip(*(system.systems for system in members), strict=True)))
         named = checked_ids(ids, len(members), "systems")
@@ -195,7 +195,7 @@ class MixtureOfLDS(Immutable):
 
     @classmethod
     def of(cls, parameters: Systems, weights: FloatArray) -> MixtureOfLDS:
-        """Return the mixture of stacked arrays, which are checked."""
+        """Return the mixture of stacked arrays, after checking them."""
         one = [LinearDynamicalSystem(*(array[k] for array in parameters)) for k in range(len(weights))]
         return cls(one, weights)
 
@@ -220,7 +220,7 @@ class MixtureOfLDS(Immutable):
     @overload
     def __getitem__(self, index: slice | npt.ArrayLike) -> MixtureOfLDS: ...
     def __getitem__(self, index: Any) -> LinearDynamicalSystem | MixtureOfLDS:
-        """Return a system for an integer, and for a slice, index array or mask a mixture with weights made to fit."""
+        """Return a system for an integer, and a mixture with rescaled weights for a slice, index array or mask."""
         chosen = positions(index, len(self), "system")
         if chosen.ndim == 0:
             return LinearDynamicalSystem(*(array[chosen] for array in self.parameters))
@@ -273,15 +273,15 @@ class MixtureOfLDS(Immutable):
 
 
 def complete_sequences(sequences: SequencesLike, n_dims: int | None = None) -> Sequences:
-    """Return sequences that miss no value, of `n_dims` dimensions if given."""
+    """Return sequences without missing values, of `n_dims` dimensions if given."""
     checked = Sequences(sequences) if n_dims is None else checked_sequences(sequences, n_dims)
     gaps = np.isnan(checked.X).any(axis=1)
     if gaps.any():
         row = int(gaps.argmax())
         i = int(np.searchsorted(checked.offsets, row, side="right")) - 1
         raise ValueError(
-            f"sequence {i} (id {checked.ids[i]!r}) misses a value at frame {row - checked.offsets[i]}. Linear "
-            "dynamical systems take complete ones: interpolate, or cut the sequence there."
+            f"sequence {i} (id {checked.ids[i]!r}) has a missing value at frame {row - checked.offsets[i]}. Linear "
+            "dynamical systems need complete sequences: interpolate, or split the sequence there."
         )
     return checked
 
@@ -306,7 +306,7 @@ def _root(covar: FloatArray) -> FloatArray:
 
 def _check_shape(name: str, array: FloatArray, shape: tuple[int, ...]) -> None:
     if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}, but A and C ask for {shape}.")
+        raise ValueError(f"{name} has shape {array.shape}, but A and C need {shape}.")
 
 
 def _check_finite(name: str, array: FloatArray) -> None:
@@ -322,7 +322,7 @@ def _checked_covariance(name: str, covar: npt.ArrayLike, n: int) -> FloatArray:
         raise ValueError(f"{name} is not symmetric; give ({name} + {name}ᵀ)/2.")
     values = np.linalg.eigvalsh(matrix)
     if values[0] < _NEGATIVE * max(abs(values[-1]), 1e-300):
-        raise ValueError(f"{name} has the eigenvalue {values[0]:.3g}; a covariance has none below zero.")
+        raise ValueError(f"{name} has the eigenvalue {values[0]:.3g}; a covariance has no negative eigenvalues.")
     return 0.5 * (matrix + matrix.T)
 
 
@@ -331,7 +331,7 @@ def _pack(mixture: MixtureOfLDS) -> State:
 
 
 def _unpack(state: State) -> MixtureOfLDS:
-    """Return the mixture of a file: its values are checked, and then kept to the last bit."""
+    """Return the mixture of a file: its values are checked, and then kept exactly, bit by bit."""
     systems = Systems(*(state[name] for name in Systems._fields))
     made = MixtureOfLDS(MixtureOfLDS.of(systems, state["weights"]), state["weights"], state["ids"])
     check_alike(state, made, ["weights"])

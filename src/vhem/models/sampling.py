@@ -15,7 +15,7 @@ def checked_lengths(n_sequences: int, length: npt.ArrayLike) -> IntArray:
         raise ValueError(f"n_sequences must be a positive integer, got {n_sequences!r}.")
     lengths = np.asarray(length)
     if not np.issubdtype(lengths.dtype, np.integer) or lengths.shape not in ((), (n_sequences,)):
-        raise ValueError(f"length must be one integer or {n_sequences} of them, got {length!r}.")
+        raise ValueError(f"length must be one integer or {n_sequences} integers, got {length!r}.")
     if lengths.min() < 1:
         raise ValueError(f"length must be positive, got {lengths.min()}.")
     return np.broadcast_to(lengths, (n_sequences,)).astype(np.int64)
@@ -29,7 +29,7 @@ def sample(
     Returns
     -------
     X : array of shape (Σ T_i, d)
-        The sequences, one below the other.
+        The sequences, concatenated.
     states : array of shape (Σ T_i,)
         The state of each frame.
     """

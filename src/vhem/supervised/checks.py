@@ -1,4 +1,4 @@
-"""What classifiers and taggers ask of their sequences."""
+"""What classifiers and taggers require of their sequences."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vhem.sequences import Sequences
 
 
 def check_observed(sequences: Sequences) -> None:
-    """Refuse a sequence none of whose values was observed: nothing can be learned from it, or said about it."""
+    """Refuse a sequence without any observed value: nothing can be learned from it or said about it."""
     if not np.isnan(sequences.X[sequences.offsets[:-1]]).all(axis=1).any():
         return
     seen = np.add.reduceat(~np.isnan(sequences.X).all(axis=1), sequences.offsets[:-1], dtype=np.int64)
