@@ -186,7 +186,7 @@ def test_numbers_keep_their_digits_whatever_offset_and_unit(tmp_path, offset, sc
 
 def test_missing_values_become_gaps(tmp_path):
     hmms = [random_hmm(np.random.default_rng(k), d=1) for k in range(4)]
-    fit = vhem.VHEM(2, n_init=1, random_state=0).fit(hmms)
+    fit = vhem.VHEM(2, n_init=1, max_iter=2, tol=0, random_state=0).fit(hmms)
     data = data_of(report.write(tmp_path / "r.html", fit, hmms, sequences=[[0.0, np.nan, 1.0]] * 4))
     assert data["sequences"][0]["x"] == [[0.0], [None], [1.0]]
 

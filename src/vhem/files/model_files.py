@@ -23,7 +23,18 @@ from vhem.files.unpacking import Reader
 def save(
     model: Any, path: str | Path, feature_names: Iterable[str] | None = None, about: dict[str, Any] | None = None
 ) -> None:
-    """Write a model to a file, whole or not at all; see `Saveable.save`."""
+    """Write a model to a file, whole or not at all; see `Saveable.save`.
+
+    Examples
+    --------
+    >>> import tempfile, vhem
+    >>> from pathlib import Path
+    >>> from vhem.datasets import simulated_study
+    >>> path = Path(tempfile.mkdtemp()) / "viewers.vhem"
+    >>> vhem.save(simulated_study().hmms, path, feature_names=["x", "y"])
+    >>> vhem.load(path)
+    H3M(n_hmms=40, n_states=3, n_mix=1, n_dims=2, covariance_type='diag')
+    """
     kind = kind_of(model)
     if kind is None:
         raise TypeError(f"{type(model).__name__} objects cannot be saved; models, mixtures and fitted estimators can.")

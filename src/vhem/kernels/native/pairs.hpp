@@ -1,4 +1,4 @@
-// The recursions of MATH section 1 for one pack: kLanes pairs (base HMM i, reduced HMM j), one pair a lane.
+// The recursions of MATH section 1 for one pack: kLanes pairs (base HMM i, reduced HMM j), one pair per lane.
 //
 // Two forms of the same equations. The fast one exponentiates once per (γ,σ,t) and multiplies by the transition matrix;
 // it is exact unless a product falls below kLeastProduct, which it reports per lane. The careful one keeps everything in logs,

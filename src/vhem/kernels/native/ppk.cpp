@@ -1,4 +1,4 @@
-// The probability product kernel between HMMs: one model of a against a pack of models of b, one pair a lane.
+// The probability product kernel between HMMs: one model of a against a pack of models of b, one pair per lane.
 //
 // The recursion F ← [(A^ρ)ᵀ F A'^ρ] ∘ κ is linear, so it runs without logarithms on κ divided by its largest entry, F divided
 // by its sum after every step. What that may lose to underflow is bounded as it goes along; a pair for which the bound
@@ -35,7 +35,7 @@ struct Models {
     }
 };
 
-// kLanes models, field by field, one model a lane. With `shared`, all lanes hold the same one.
+// kLanes models, field by field, one model per lane. With `shared`, all lanes hold the same one.
 class Lanes {
     VecArray memory_;
 
