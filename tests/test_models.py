@@ -66,7 +66,7 @@ def test_means_decide_what_covars_mean():
         ({"covars": [[1.0, 1.0], [1.0, -2.0]]}, "dimension 1 is -2.0. Variances must be positive"),
         (
             {"covars": np.ones((2, 3))},
-            r"covars has shape \(2, 3\), but means asks for \(2, 2\) or \(2, 2, 2\)",
+            r"covars has shape \(2, 3\), but means needs \(2, 2\) or \(2, 2, 2\)",
         ),
         (
             {"covars": np.ones((2, 2, 2))},
@@ -226,9 +226,9 @@ def test_subsets():
     assert same(h3m[np.int64(1)], list(h3m)[1])
     with pytest.raises(IndexError):
         h3m[5]
-    with pytest.raises(ValueError, match="chooses no HMM"):
+    with pytest.raises(ValueError, match="selects no HMM"):
         h3m[h3m.weights > 1]
-    with pytest.raises(ValueError, match="chooses no HMM"):
+    with pytest.raises(ValueError, match="selects no HMM"):
         h3m[[]]
 
 

@@ -216,7 +216,7 @@ def test_image_files_are_taken_as_they_are(tmp_path, kind):
     ("arguments", "error", "message"),
     [
         ({"hmms": None}, ValueError, "needs the HMMs that it was fitted to"),
-        ({"hmms": STUDY.hmms[:5]}, ValueError, "the fit has 12 inputs, but 5 are given"),
+        ({"hmms": STUDY.hmms[:5]}, ValueError, "the fit has 12 inputs, but 5 were given"),
         ({"classes": ["a"]}, ValueError, "classes has 1 entries for 12 members"),
         ({"names": ["x"]}, ValueError, "names has 1 entries, but the HMMs have 2 dimensions"),
         ({"sequences": list(STUDY.sequences)[:5]}, ValueError, "5 sequences for 12 HMMs; say which"),

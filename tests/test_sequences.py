@@ -170,7 +170,7 @@ def test_refused_lengths(lengths, message):
 
 
 def test_an_index_that_chooses_nothing():
-    with pytest.raises(ValueError, match="chooses no sequence"):
+    with pytest.raises(ValueError, match="selects no sequence"):
         Sequences(ARRAYS)[[]]
     with pytest.raises(IndexError):
         Sequences(ARRAYS)[3]

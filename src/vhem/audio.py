@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.errors import ParameterError
 from vhem._support.optional import how_to_install
 
 _DELTA_WIDTH = 9  # frames over which differences are taken
@@ -109,9 +110,9 @@ def mfcc(
     check_real("window", window, 0.0, open_interval=True)
     check_choice("window_shape", window_shape, ("hann", "hamming"))
     if differences not in (0, 1, 2) or isinstance(differences, bool):
-        raise ValueError(f"differences must be 0, 1 or 2, got {differences!r}.")
+        raise ParameterError("differences", differences, "must be 0, 1 or 2")
     if not 0 <= overlap < 1:
-        raise ValueError(f"overlap must be at least 0 and less than 1, got {overlap!r}.")
+        raise ParameterError("overlap", overlap, "must be at least 0 and less than 1")
     librosa = _librosa()
     samples = _samples(audio, sample_rate)
     size = round(window * sample_rate)

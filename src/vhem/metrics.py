@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import ParameterError
 
 
 class AnnotationScores(NamedTuple):
@@ -54,7 +55,7 @@ def best_tags(scores: npt.ArrayLike, n_tags: int = 10) -> IntArray:
     """
     values = _matrix("scores", scores)
     if not 1 <= n_tags <= values.shape[1]:
-        raise ValueError(f"n_tags must be between 1 and {values.shape[1]}, the number of tags, got {n_tags!r}.")
+        raise ParameterError("n_tags", n_tags, "must be between 1 and {n}, the number of tags", n=values.shape[1])
     return np.asarray(np.argsort(-values, axis=1, kind="stable")[:, :n_tags], dtype=np.int64)
 
 
@@ -146,7 +147,7 @@ def precision_at_k(relevant: npt.ArrayLike, scores: npt.ArrayLike, k: int = 10) 
     0.6666666666666666
     """
     if k < 1:
-        raise ValueError(f"k must be at least 1, got {k!r}.")
+        raise ParameterError("k", k, "must be at least 1")
     top = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")[:k]
     return float(np.asarray(relevant, dtype=bool)[top].mean())
 

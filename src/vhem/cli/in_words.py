@@ -59,7 +59,7 @@ def restarts_text(fit: Any) -> str:
 
 
 def of_hmm(hmm: HMM, length: int) -> list[dict[str, Any]]:
-    """Return the states of an HMM: where they are, their share of time in sequences of a length, what follows."""
+    """Return the states of an HMM: where they are, their share of time in sequences of a given length, what follows."""
     share = time_shares(hmm.startprob[None], hmm.transmat[None], length)[0]
     mean = np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means)
     spread = _spread(hmm, mean)

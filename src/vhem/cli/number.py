@@ -32,7 +32,7 @@ from vhem.sequences import Sequences
 
 _FOLDS, _RESAMPLES = 5, 10
 _STABLE = 0.7  # below this, halves of the HMMs agree too little to speak of clusters
-_SEQUENCES_PER_HMM = 10.0  # where it is not known
+_SEQUENCES_PER_HMM = 10.0  # if unknown
 _MEANINGS = {
     "held_out": "held-out likelihood: do clusters of some HMMs represent the others? Higher is better; "
     "within ± s.e., fewer clusters win.",

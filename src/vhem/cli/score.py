@@ -46,14 +46,16 @@ def score(
 
     Columns: id, group, log_likelihood, per_frame, and for a mixture cluster (1, 2, …), probability, p1, p2, … If
     sequences have groups (people, say), scores.groups.csv, next to scores.csv, has one row per group, whose sequences
-    are taken together: the HMM that fits them all best. scores.run.toml records the command; to run it again: vhem
-    score --config scores.run.toml
+    are taken together: the HMM that fits them all best. scores.run.toml records the command, so that it can
+    be repeated.
 
     For example:
 
         vhem score out new.csv --id subject,trial --values x,y -o scores.csv
 
         vhem score out new.csv --id subject,trial --group subject --per group
+
+        vhem score --config scores.run.toml
     """
     if per not in ("auto", "sequence", "group"):
         raise ValueError(f"--per must be auto, sequence or group, got {per!r}.")

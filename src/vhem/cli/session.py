@@ -1,4 +1,4 @@
-"""What goes on around a command: progress, warnings, Ctrl-C, and what is printed at the end."""
+"""What happens around a command: progress, warnings, Ctrl-C, and what is printed at the end."""
 
 from __future__ import annotations
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from vhem._support.arrays import BoolArray
 from vhem._support.checks import check_choice
+from vhem._support.errors import Count, InputError
 from vhem.em.baum_welch import BaumWelch, Fits, learn
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits
@@ -106,12 +107,14 @@ def refitted(batch: Batch, scale: Scale, fits: Fits, pooled: Pooled, plan: FitPl
 def given_start(init: H3M | HMM, n: int, n_dims: int) -> Models:
     """Return copies of the HMMs to start from, one for each of n groups."""
     if init.n_dims != n_dims:
-        raise ValueError(f"init has {init.n_dims} dimensions, but the sequences have {n_dims}; they must agree.")
+        problem = "{init} has {n:dimension}, but the sequences have {d}; they must agree"
+        raise InputError(problem, n=Count(init.n_dims), d=n_dims)
     if isinstance(init, HMM):
         init = H3M([init])
         index = np.zeros(n, dtype=np.intp)
     elif len(init) != n:
-        raise ValueError(f"init has {len(init)} HMMs for {n} sequences or groups: give one for each, or one HMM.")
+        problem = "{init} has {k:HMM} for {n} sequences or groups"
+        raise InputError(problem, "give one for each", "give one HMM", k=Count(len(init)), n=n)
     else:
         index = np.arange(n)
     return init.parameters.take(index)

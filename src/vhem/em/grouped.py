@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import Count, InputError
 from vhem.kernels.moments import group_moments
 from vhem.sequences import Sequences
 
@@ -86,9 +87,11 @@ class Batch(NamedTuple):
 def _numbered(groups: Iterable[Any], n: int) -> tuple[list[Any], IntArray]:
     labels = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
     if isinstance(groups, str) or len(labels) != n:
-        raise ValueError(f"groups has {len(labels)} entries for {n} sequences; give one value for each sequence.")
+        raise InputError(
+            "{groups} has {k} entries for {n:sequence}", "give one value for each sequence", k=len(labels), n=Count(n)
+        )
     if any(label != label for label in labels):  # noqa: PLR0124  (NaN is not a name)
-        raise ValueError("groups has NaN; give every sequence the name of its group.")
+        raise InputError("{groups} has NaN", "give every sequence the name of its group")
     numbers: dict[Any, int] = {}
     index = [numbers.setdefault(label, len(numbers)) for label in labels]
     return list(numbers), np.array(index, dtype=np.int64)

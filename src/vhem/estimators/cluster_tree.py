@@ -11,6 +11,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_integer
+from vhem._support.errors import ParameterError
 from vhem._support.saving import Kind, Saveable, State, attributes, register
 from vhem.estimators.divergence import expected_log_likelihood
 from vhem.models import H3M, HMM
@@ -108,7 +109,9 @@ class Tree(Saveable):
         """Return the cluster of every input at the level that has `n_clusters` clusters."""
         sizes = [len(layer) for layer in self.layers]
         if n_clusters not in sizes[1:]:
-            raise ValueError(f"n_clusters must be the size of a level, {sizes[1:]}, got {n_clusters!r}.")
+            raise ParameterError(
+                "n_clusters", n_clusters, "must be the size of a level, one of {sizes}", sizes=sizes[1:]
+            )
         return self.labels(len(sizes) - 1 - sizes[::-1].index(n_clusters))
 
     def search(

@@ -6,6 +6,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_in_range, check_integer
+from vhem._support.errors import Count, InputError
 from vhem.em.parameters import documented
 from vhem.emissions import Gaussian
 from vhem.kernels import reduction as kernels
@@ -93,10 +94,10 @@ def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None 
 def check_dimensions(name: str, h3m: H3M, other_name: str, other: H3M) -> None:
     """Refuse models whose observations have different numbers of dimensions."""
     if h3m.n_dims != other.n_dims:
-        raise ValueError(
-            f"{name} has HMMs of {h3m.n_dims} dimensions, {other_name} of {other.n_dims}: "
-            "both must model the same kind of observation."
-        )
+        raise InputError(
+            "{name} has HMMs of {n:dimension}, {other_name} of {m}: both must model the same kind of observation",
+            name=name, other_name=other_name, n=Count(h3m.n_dims), m=other.n_dims,
+        )  # fmt: skip
 
 
 def match_covariances(base: Models, covariance_type: str) -> Models:

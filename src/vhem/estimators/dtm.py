@@ -168,7 +168,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
     def _problem(self, sequences: Sequences) -> TextureProblem:
         variance = float(sequences.X.var(axis=0).mean())
         if not variance > 0:
-            raise ValueError("the sequences are constant: there is nothing to learn a dynamical system from.")
+            raise InputError("the sequences are constant: there is nothing to learn a dynamical system from")
         return TextureProblem(
             sums_of=partial(kernels.e_step, X=sequences.X, offsets=sequences.offsets),
             n_frames=len(sequences.X),
@@ -216,7 +216,8 @@ def check_start(init: MixtureOfLDS, name: str, n: int, stable: bool) -> None:
 def check_same_dimensions(init: MixtureOfLDS, n_dims: int) -> None:
     """Refuse a start made for other observations."""
     if init.n_dims != n_dims:
-        raise ValueError(f"init has {init.n_dims} dimensions, but the input has {n_dims}; they must agree.")
+        problem = "{init} has {n:dimension}, but the input has {d}; they must agree"
+        raise InputError(problem, n=Count(init.n_dims), d=n_dims)
 
 
 def stacked(parts: list[Systems]) -> Systems:

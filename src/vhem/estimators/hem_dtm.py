@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_in_range
+from vhem._support.errors import InputError, InputTypeError
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn
@@ -228,15 +229,16 @@ def _as_mixture(X: Any) -> MixtureOfLDS:
         return MixtureOfLDS([X])
     if isinstance(X, (list, tuple)) and X and all(isinstance(part, LinearDynamicalSystem) for part in X):
         return MixtureOfLDS(X)
-    raise TypeError(
-        f"X must be a MixtureOfLDS or a list of LinearDynamicalSystem, got {type(X).__name__}. Sequences must be "
-        "turned into systems first, for example with DynamicTextureMixture."
+    raise InputTypeError(
+        "{X} must be a MixtureOfLDS or a list of LinearDynamicalSystem, got {kind}",
+        "Turn sequences into systems first, for example with DynamicTextureMixture",
+        kind=type(X).__name__,
     )
 
 
 def _expected(base: MixtureOfLDS, reduced: MixtureOfLDS, tau: int) -> FloatArray:
     if base.n_dims != reduced.n_dims:
-        raise ValueError(f"the systems differ in dimension: {base.n_dims} and {reduced.n_dims}.")
+        raise InputError("the systems differ in dimension: {a} and {b}", a=base.n_dims, b=reduced.n_dims)
     with np.errstate(over="ignore", invalid="ignore"):
         E = kernels.expected_log_likelihood(base.parameters, reduced.parameters, tau)
     check_in_range("an expected log-likelihood", E)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer
+from vhem._support.errors import InputTypeError
 from vhem._support.saving import Saveable, register_estimator
 from vhem.estimators.vhem import VHEM
 from vhem.models import GMM, H3M
@@ -159,9 +160,10 @@ def _as_gmm(X: MixtureLike) -> GMM:
     if hasattr(X, "covariance_type") and hasattr(X, "get_params"):
         check_is_fitted(X)
         return GMM.from_sklearn(X)
-    raise TypeError(
-        f"X must be a GMM, a fitted scikit-learn GaussianMixture or a list of them, got {type(X).__name__}. "
-        "Fit a mixture to points first."
+    raise InputTypeError(
+        "{X} must be a GMM, a fitted scikit-learn GaussianMixture or a list of them, got {kind}",
+        "Fit a mixture to points first",
+        kind=type(X).__name__,
     )
 
 

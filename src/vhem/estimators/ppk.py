@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_in_range, check_integer, check_real
+from vhem._support.errors import InputError
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.parameters import check_parameters, documented
@@ -94,10 +95,10 @@ def ppk(
 
 def _exponential(log_kernel: FloatArray) -> FloatArray:
     if log_kernel.max() > _LARGEST_LOG:
-        raise ValueError(
-            f"the largest kernel is exp({log_kernel.max():.6g}), beyond double precision, because densities are high; "
-            "get its logarithm with log=True, or use rho=0.5."
-        )
+        raise InputError(
+            "the largest kernel is exp({largest:.6g}), beyond double precision, because densities are high",
+            "get its logarithm with {log:True}", "use {rho:0.5}", largest=log_kernel.max(),
+        )  # fmt: skip
     with np.errstate(under="ignore"):
         return np.asarray(np.exp(log_kernel))
 

@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer, check_integers, check_real
-from vhem._support.errors import ParameterError
+from vhem._support.errors import InputError, ParameterError
 from vhem._support.randomness import RandomState, generator
 from vhem.em.parameters import documented
 from vhem.estimators.vhem import VHEM
@@ -100,8 +100,10 @@ def choose_n_clusters(
         raise ParameterError("candidates", candidates, "must be numbers of clusters to try, such as range(2, 9)")
     numbers = np.unique(check_integers("candidates", list(candidates), 1)).astype(np.int64)
     n_folds = min(check_integer("n_folds", n_folds, 2), len(h3m))
-    if not len(numbers) or len(h3m) < 2:
-        raise ValueError(f"choose_n_clusters needs candidates and at least 2 HMMs, got {len(numbers)} and {len(h3m)}.")
+    if not len(numbers):
+        raise ParameterError("candidates", candidates, "is empty: give numbers of clusters to try")
+    if len(h3m) < 2:
+        raise InputError("{X} has a single HMM", "give at least 2 HMMs")
     check_enough("candidates", int(numbers[-1]), len(h3m), "HMM")
     check_integer("n_resamples", n_resamples, 1)
     samples = check_real("samples_per_input", samples_per_input, 0.0, open_interval=True) * len(h3m)

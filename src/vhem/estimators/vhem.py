@@ -261,7 +261,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         if isinstance(self.init, str):
             check_choice("init", self.init, ("auto", *STARTS))
             return None
-        start = check_h3m("init, where it is not one of 'auto', 'kmeans++', 'emissions' and 'base',", self.init)
+        start = check_h3m("init, if it is not one of 'auto', 'ward', 'kmeans++', 'emissions' and 'base',", self.init)
         check_as_many(len(start), "HMM", "n_clusters", self.n_clusters)
         return start
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_in_range, check_integer, check_real
+from vhem._support.errors import ParameterError
 from vhem.estimators.divergence import check_dimensions
 from vhem.kernels.reduction import expected_visits
 from vhem.models import H3M, HMM
@@ -75,7 +76,7 @@ def aggregated_wasserstein(
     check_dimensions("a", first, "b", second)
     alpha = check_real("alpha", alpha, 0.0)
     if alpha > 1:
-        raise ValueError(f"alpha must be a number from 0 to 1, got {alpha!r}.")
+        raise ParameterError("alpha", alpha, "must be a number from 0 to 1")
     if length is not None:
         check_integer("length", length, 1)
     left, right = _states(first, length), _states(second, length)
@@ -170,7 +171,7 @@ def transport(problems: list[tuple[FloatArray, FloatArray, FloatArray]]) -> list
 
 
 def _solve(problems: list[tuple[FloatArray, FloatArray, FloatArray]]) -> list[FloatArray]:
-    """Many small transport problems as one linear program, block beside block."""
+    """Many small transport problems as one linear program, block by block."""
     from scipy.optimize import linprog  # noqa: PLC0415  (slow to import)
     from scipy.sparse import block_diag  # noqa: PLC0415
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-from vhem._support.errors import Explained
+from vhem._support.errors import Explained, ParameterError
 
 _AHEAD = 4  # tasks under way for every thread of the cluster
 _LEAST_AHEAD = 16
@@ -54,7 +54,7 @@ class DaskExecutor:
 
     def __init__(self, client: Any, timeout: float = 60.0) -> None:
         if not timeout > 0:
-            raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
+            raise ParameterError("timeout", timeout, "must be a positive number of seconds")
         self.client = client
         self.timeout = timeout
 

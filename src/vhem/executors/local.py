@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Protocol, runtime_checkable
 
+from vhem._support.errors import ParameterError
 from vhem.kernels.engine import n_threads
 
 _AHEAD = 2  # tasks waiting per running one: enough to keep all busy, few enough to keep memory flat
@@ -137,7 +138,5 @@ def as_executor(value: Any, n_jobs: int | None = None) -> Executor:
         return DaskExecutor(value)
     if not isinstance(value, str) and isinstance(value, Executor):
         return value
-    raise ValueError(
-        "executor must be 'serial', 'threads', a dask.distributed.Client or an Executor of vhem.executors, got "
-        f"{value!r}."
-    )
+    choices = "must be 'serial', 'threads', a dask.distributed.Client or an Executor of vhem.executors"
+    raise ParameterError("executor", value, choices)

@@ -145,7 +145,7 @@ class Reader:
         if whole:
             text = self._array(text_at, None).tobytes()
             return [text[a:b] for a, b in spans.tolist()]
-        # Only the letters of these names, one after the other.
+        # Only the letters of these names, one after another.
         letters = self._array(text_at, np.concatenate([np.arange(a, b) for a, b in spans])).tobytes()
         ends = np.cumsum(spans[:, 1] - spans[:, 0]).tolist()
         return [letters[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]

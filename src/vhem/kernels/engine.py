@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vhem._support.errors import ParameterError
+
 _THREADS_PER_CORE = 4  # at most, however large n_jobs is
 
 
@@ -74,5 +76,5 @@ def n_threads(n_jobs: int | None) -> int:
     if n_jobs is None:
         return cores
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be None, a positive or a negative integer, got {n_jobs!r}.")
+        raise ParameterError("n_jobs", n_jobs, "must be None, a positive or a negative integer")
     return min(int(n_jobs), _THREADS_PER_CORE * cores) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))

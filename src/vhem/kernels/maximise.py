@@ -86,7 +86,7 @@ def _without_negligible(sums: ModelSums, estimated: BoolArray, visited: BoolArra
 
 
 def normalised(sums: FloatArray, otherwise: FloatArray) -> FloatArray:
-    """Return rows that sum to one, in proportion to `sums`; where all are zero, those of `otherwise`."""
+    """Return rows that sum to one, in proportion to `sums`; if all are zero, those of `otherwise`."""
     total = (sums @ np.ones(sums.shape[-1]))[..., None]  # several times faster than sum over a short axis
     if (total > 0).all():
         return np.asarray(sums / total)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
+from vhem._support.errors import InputError
 from vhem._support.immutable import Immutable, register_model
 from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
@@ -63,7 +64,7 @@ class GMM(Immutable):
     def __init__(self, weights: npt.ArrayLike, means: npt.ArrayLike, covars: npt.ArrayLike) -> None:
         mu, sigma = floats(means, "means"), floats(covars, "covars")
         if mu.ndim != 2 or 0 in mu.shape:
-            raise ValueError(f"means has shape {mu.shape}; it must be (M, d), none of them 0.")
+            raise InputError("{means} has shape {shape}; it must be (M, d), none of them 0", shape=mu.shape)
         c, one = checked_weights(floats(weights, "weights"), len(mu), "component"), np.ones((1, 1))
         names = _Places(single=True)
         gaussian = Gaussian.shaped(mu[None, None], sigma[None, None], names)
@@ -113,9 +114,10 @@ class GMM(Immutable):
     def _log_joint(self, X: npt.ArrayLike) -> FloatArray:
         points = floats(X, "X")
         if points.ndim != 2 or points.shape[1] != self.n_dims:
-            raise ValueError(f"X has shape {points.shape}; the mixture takes points of shape (n, {self.n_dims}).")
+            problem = "{X} has shape {shape}; the mixture takes points of shape (n, {d})"
+            raise InputError(problem, shape=points.shape, d=self.n_dims)
         if np.isinf(points).any():
-            raise ValueError("X holds infinite values; write NaN for a missing one.")
+            raise InputError("{X} holds infinite values", "write NaN for a missing one")
         density = kernels.log_likelihoods(self.components, points, np.arange(len(points) + 1, dtype=np.int64))
         with np.errstate(divide="ignore"):
             return density + np.log(self.weights)

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
+from vhem._support.errors import Count, InputError, InputTypeError, ParameterError
 from vhem._support.immutable import Immutable, check_alike
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.places import Names
@@ -345,13 +346,14 @@ def _without_padding(models: Models) -> Models:
 
 def _checked_hmms(hmms: Iterable[HMM]) -> list[HMM]:
     if isinstance(hmms, HMM):
-        raise TypeError("hmms must be a list of HMM, got one HMM; write [hmm].")
+        raise InputTypeError("{hmms} must be a list of HMM, got one HMM", "write [hmm]")
     members = list(hmms)
     if not members:
-        raise ValueError("hmms is empty; an H3M needs at least one HMM.")
+        raise InputError("{hmms} is empty; an H3M needs at least one HMM")
     for k, hmm in enumerate(members):
         if not isinstance(hmm, HMM):
-            raise TypeError(f"hmms[{k}] is a {type(hmm).__name__}; an H3M is made of vhem.HMM (see H3M.pool for H3Ms).")
+            cure = "an H3M is made of vhem.HMM (see H3M.pool for H3Ms)"
+            raise InputTypeError("{hmms}[{k}] is a {kind}", cure, k=k, kind=type(hmm).__name__)
     return members
 
 
@@ -359,28 +361,31 @@ def _check_same_dimensions(members: Sequence[HMM], ids: list[Any]) -> None:
     d, names = members[0].n_dims, Names(ids)
     for k, hmm in enumerate(members):
         if hmm.n_dims != d:
-            raise ValueError(
-                f"{names.place(k)} has {hmm.n_dims} dimensions, but {names.place(0)} has {d}; HMMs of one "
-                "H3M must have been learned from the same columns."
-            )
+            raise InputError(
+                "{which} has {n:dimension}, but {first} has {d}",
+                "HMMs of one H3M must have been learned from the same columns",
+                which=names.place(k), n=Count(hmm.n_dims), first=names.place(0), d=d,
+            )  # fmt: skip
 
 
 def _check_poolable(mixtures: list[H3M]) -> None:
     if not mixtures:
-        raise ValueError("parts is empty; give at least one H3M or HMM.")
+        raise InputError("{parts} is empty", "give at least one H3M or HMM")
     for i, part in enumerate(mixtures):
         if not isinstance(part, H3M):
-            raise TypeError(f"parts[{i}] is a {type(part).__name__}; give H3M or HMM objects.")
+            raise InputTypeError("{parts}[{i}] is a {kind}", "give H3M or HMM objects", i=i, kind=type(part).__name__)
         if part.n_dims != mixtures[0].n_dims:
-            raise ValueError(f"parts[{i}] has {part.n_dims} dimensions, but parts[0] has {mixtures[0].n_dims}.")
+            problem = "{parts}[{i}] has {n:dimension}, but {parts}[0] has {d}"
+            raise InputError(problem, i=i, n=Count(part.n_dims), d=mixtures[0].n_dims)
 
 
 def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArray:
     shares = np.asarray([len(part) for part in mixtures] if weights is None else weights, dtype=np.float64)
     if shares.shape != (len(mixtures),):
-        raise ValueError(f"weights has shape {shares.shape} for {len(mixtures)} parts; give one weight per part.")
+        problem = "{weights} has shape {shape} for {n:part}"
+        raise InputError(problem, "give one weight per part", shape=shares.shape, n=Count(len(mixtures)))
     if not (np.isfinite(shares) & (shares >= 0)).all() or shares.sum() == 0:
-        raise ValueError(f"weights of the parts must be finite, not negative and not all zero, got {weights!r}.")
+        raise ParameterError("weights", weights, "must be finite, not negative and not all zero")
     return np.asarray(shares / shares.sum())
 
 

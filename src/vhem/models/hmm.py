@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
+from vhem._support.errors import Count, InputError, InputTypeError
 from vhem._support.immutable import Immutable, register_model
 from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
@@ -300,13 +301,15 @@ class HMM(GaussianView, Immutable):
 def checked_sequences(sequences: SequencesLike, n_dims: int) -> Sequences:
     """Return `sequences` as a Sequences of `n_dims` dimensions."""
     if isinstance(sequences, HMM) or (isinstance(sequences, list) and any(isinstance(s, HMM) for s in sequences)):
-        raise TypeError("these are HMMs, not sequences; compare HMMs with expected_log_likelihood or VHEM.predict.")
+        cure = "compare HMMs with expected_log_likelihood or VHEM.predict"
+        raise InputTypeError("these are HMMs, not sequences", cure)
     checked = as_sequences(sequences)
     if checked.n_dims != n_dims:
-        raise ValueError(
-            f"the sequences have {checked.n_dims} dimensions, the model has {n_dims}; use the same "
-            "columns that the model was learned from."
-        )
+        raise InputError(
+            "the sequences have {n:dimension}, the model has {d}",
+            "use the same columns that the model was learned from",
+            n=Count(checked.n_dims), d=n_dims,
+        )  # fmt: skip
     return checked
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
+from vhem._support.errors import InputError
 from vhem._support.places import Names, check_finite
 from vhem.emissions.components import Components
 from vhem.kernels.models import Models
@@ -65,13 +66,15 @@ def checked_weights(weights: npt.ArrayLike | None, n: int, thing: str = "HMM") -
         return np.full(n, 1.0 / n)
     array = floats(weights, "weights")
     if array.shape != (n,):
-        raise ValueError(f"weights has shape {array.shape} for {n} {thing}s; give one weight per {thing}.")
+        problem = "{weights} has shape {shape} for {n} {thing}s"
+        raise InputError(problem, "give one weight per {thing}", shape=array.shape, n=n, thing=thing)
     if not (array >= 0).all() or not np.isfinite(array).all():
         k = int(np.argmin(np.where(np.isfinite(array), array, -np.inf)))
-        raise ValueError(f"weights of {thing} {k} is {array[k]}; weights must be finite and not negative.")
+        problem = "{weights} of {thing} {k} is {value}; weights must be finite and not negative"
+        raise InputError(problem, thing=thing, k=k, value=array[k])
     total = array.sum()
     if abs(total - 1) > SUM_TOLERANCE:
-        raise ValueError(f"weights sum to {total:.12g} instead of 1; divide them by their sum.")
+        raise InputError("{weights} sum to {total:.12g} instead of 1", "divide them by their sum", total=total)
     return array if abs(total - 1) <= ROUNDING else array / total
 
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer
-from vhem._support.errors import Count, FitWarning
+from vhem._support.errors import Count, FitWarning, InputError
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.fitting import FitPlan
@@ -211,7 +211,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         del y
         plan, executor = self._plan(), as_executor(self.executor, self.n_jobs)
         if self.n_passes and iter(X) is X:
-            raise ValueError("n_passes needs parts that can be read again: give a list of parts, not a generator.")
+            raise InputError("{n_passes} needs parts that can be read again", "give a list of parts, not a generator")
         state = State.fresh(plan, self.n_sample)
         if self.checkpoint is not None and Path(self.checkpoint).exists():
             state = State.resumed(self.checkpoint, plan, self.n_sample, any_seed=self.random_state is None)
@@ -298,7 +298,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         check_parameters(self)
         check_integer("fan_in", self.fan_in, 2)
         if self.n_passes and not self.n_sample:
-            raise ValueError("n_passes needs a sample, which tells the scale of the data: set n_sample above 0.")
+            raise InputError("{n_passes} needs a sample, which gives the scale of the data", "set {n_sample} above 0")
         n_intermediate = max(16, 2 * self.n_components) if self.n_intermediate is None else self.n_intermediate
         check_integer("n_intermediate", n_intermediate, self.n_components)
         check_choice("local", self.local, ("mixture", "hmms"))
@@ -350,7 +350,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         state = self.state_
         if not state.n_sequences:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in state.skipped[:3])
-            raise ValueError(f"there is nothing to learn from: {reasons or 'there are no parts'}.")
+            raise InputError("there is nothing to learn from: {reasons}", reasons=reasons or "there are no parts")
         self.model_ = final_mixture(state, plan, self.n_components)
         self.n_sequences_, self.n_frames_ = state.n_sequences, state.n_frames
         self.n_floored_, self.n_reseeded_ = state.n_floored, state.n_reseeded

@@ -3,17 +3,14 @@
 Our decisions, none of them made by looking at the labels:
 
 - Channels: positions of the joints that carry captured motion, relative to the hips, turned so that the hips face one
-way,
-  and the height of the hips. What remains is posture; position and direction in space are left out.
-- 30 frames per second (every fourth frame), principal components that hold 90 % of the variance, every motion
-counting the
-  same however long it is, scaled by one number.
+  way, and the height of the hips. What remains is posture; position and direction in space are left out.
+- 30 frames per second (every fourth frame), principal components that hold 90 % of the variance, every motion counting
+  the same however long it is, scaled by one number.
 - HMMs of 6 states with diagonal covariances, best of five starts.
-- Thirty trees are built and the one whose top stands best for the inputs is kept (`HierarchicalVHEM.n_trees`): how
-  well a level stands for the one below says little about how well it stands for the motions.
+- Thirty trees are built and the one whose top represents the inputs best is kept (`HierarchicalVHEM.n_trees`): how well
+  a level represents the one below says little about how well it represents the motions.
 - τ is the median length of the motions (90 frames, three seconds). One virtual sequence per HMM: with such long
-sequences
-  assignments are hard all the same.
+  sequences assignments are hard all the same.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ and one for every tag, the 10 best tags per song for annotation, songs ranked pe
 - a folder with CAL500's audio and annotations, if you have them; five folds.
 
 EM-H3M has the same fragments, states, Gaussians and components as VHEM-H3M; on "gtzan", where it is so slow that it has
-one start, a smaller one with two starts stands beside it. HEM-GMM has as many Gaussians as VHEM-H3M. Linear systems
+one start, a smaller one with two starts is shown as well. HEM-GMM has as many Gaussians as VHEM-H3M. Linear systems
 (HEM-DTM) cost so much that they have one component per song and four per tag, fragments that do not overlap and few
 iterations, and run, as the smaller EM-H3M does, only on "gtzan" unless they are asked for. HEM-GMM and logistic
 regression are blind to time. Learning time is CPU seconds for all folds together, on one thread.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from vhem._support.errors import InputError
 from vhem.sequences import Sequences
 
 
@@ -14,4 +15,4 @@ def check_observed(sequences: Sequences) -> None:
     seen = np.add.reduceat(~np.isnan(sequences.X).all(axis=1), sequences.offsets[:-1], dtype=np.int64)
     if not seen.all():
         i = int(np.argmin(seen))
-        raise ValueError(f"sequence {sequences.ids[i]!r} has no values, only NaN. Leave it out.")
+        raise InputError("sequence {id!r} has no values, only NaN", "Leave it out", id=sequences.ids[i])

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice
-from vhem._support.errors import InputError, ParameterError, warn_if_any
+from vhem._support.errors import Count, InputError, ParameterError, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.aligned_start import aligned_start
@@ -190,7 +190,10 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise InputError("{priors} is an array, which cannot grow with the classes", "use 'empirical' or 'uniform'")
         sequences, new, index = _labelled(X, y)
         if sequences.n_dims != self.n_features_in_:
-            raise ValueError(f"X has {sequences.n_dims} dimensions, but earlier sequences had {self.n_features_in_}.")
+            raise InputError(
+                "{X} has {n:dimension}, but earlier sequences had {before}",
+                n=Count(sequences.n_dims), before=self.n_features_in_,
+            )  # fmt: skip
         before, now = _label_types(self.classes_), _label_types(new)
         if before != now:
             problem = "y holds {now}, but the classes so far are {before}"
@@ -338,9 +341,10 @@ def _labelled(X: SequencesLike, y: Iterable[Any]) -> tuple[Sequences, npt.NDArra
     sequences = as_sequences(X)
     labels = np.asarray(y if isinstance(y, np.ndarray) else list(y))
     if isinstance(y, str) or labels.shape != (len(sequences),):
-        raise ValueError(f"y has shape {labels.shape} for {len(sequences)} sequences; give one class for each.")
+        problem = "{y} has shape {shape} for {n:sequence}"
+        raise InputError(problem, "give one class for each", shape=labels.shape, n=Count(len(sequences)))
     if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124  (NaN is not a class)
-        raise ValueError("y has missing values; give every sequence a class, or leave it out.")
+        raise InputError("{y} has missing values", "give every sequence a class", "leave it out")
     check_observed(sequences)
     classes, index = np.unique(labels, return_inverse=True)
     return sequences, classes, index

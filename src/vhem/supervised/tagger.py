@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer
+from vhem._support.errors import Count, InputError, ParameterError
 from vhem._support.indexing import positions
 from vhem._support.randomness import generator
 from vhem._support.saving import Kind, Saveable, State, attributes, check_types, register, register_estimator
@@ -44,7 +45,9 @@ class Songs(Saveable):
 
     def __init__(self, sequences: Sequences, models: list[Any], made_by: dict[str, Any]) -> None:
         if len(models) != len(sequences):
-            raise ValueError(f"there are {len(models)} models for {len(sequences)} songs; give one for each.")
+            raise InputError(
+                "there are {n:model} for {m:song}", "give one for each", n=Count(len(models)), m=Count(len(sequences))
+            )
         self.sequences, self.models, self.made_by = sequences, models, made_by
 
     @property
@@ -241,7 +244,10 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         sequences = X.sequences if isinstance(X, Songs) else as_sequences(X)
         if sequences.n_dims != self.n_features_in_:
-            raise ValueError(f"X has {sequences.n_dims} dimensions, but training songs had {self.n_features_in_}.")
+            raise InputError(
+                "{X} has {n:dimension}, but the training songs had {before}",
+                n=Count(sequences.n_dims), before=self.n_features_in_,
+            )  # fmt: skip
         check_observed(sequences)
         return FAMILIES[self.method].log_likelihoods(sequences, self.tag_models_, self._settings())
 
@@ -263,7 +269,8 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if tag not in self.tag_names_:
             more = " and others" if len(self.tag_names_) > 10 else ""
-            raise ValueError(f"there is no tag {tag!r}; there are {', '.join(map(repr, self.tag_names_[:10]))}{more}.")
+            known = ", ".join(map(repr, self.tag_names_[:10])) + more
+            raise ParameterError("tag", tag, "must be one of the tags {known}", known=known)
         column = self.predict_proba(X)[:, self.tag_names_.index(tag)]
         return np.asarray(np.argsort(-column, kind="stable")[:n_songs], dtype=np.int64)
 
@@ -302,20 +309,24 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
             made = {**made, "song_states": made.get("n_states"), "song_mix": made.get("n_mix")}
         for name, value in self._song_parameters().items():
             if made.get(name) != value:
-                raise ValueError(
-                    f"the songs were learned with {name}={made.get(name)!r}, but this tagger has {value!r}; "
-                    "learn them again with learn_songs."
-                )
+                raise InputError(
+                    "the songs were learned with {name}={before!r}, but this tagger has {name}={value!r}",
+                    "learn them again with learn_songs",
+                    name=name, before=made.get(name), value=value,
+                )  # fmt: skip
 
 
 def _checked_tags(y: npt.ArrayLike, n_songs: int) -> FloatArray:
     weights = np.asarray(y, dtype=np.float64)
     if weights.ndim != 2 or weights.shape[0] != n_songs or not weights.size:
-        raise ValueError(f"y has shape {weights.shape} for {n_songs} songs; it must be (songs, tags).")
+        raise InputError(
+            "{y} has shape {shape} for {n:song}; it must be (songs, tags)", shape=weights.shape, n=Count(n_songs)
+        )
     wrong = ~(np.isfinite(weights) & (weights >= 0) & (weights <= 1))
     if wrong.any():
         song, tag = (int(i) for i in np.argwhere(wrong)[0])
-        raise ValueError(f"y is {weights[song, tag]} for song {song}, tag {tag}; tags are 0, 1 or between.")
+        problem = "{y} is {value} for song {song}, tag {tag}; values must be from 0 to 1"
+        raise InputError(problem, value=weights[song, tag], song=song, tag=tag)
     return weights
 
 
@@ -323,12 +334,13 @@ def _checked_names(tag_names: Iterable[Any] | None, weights: FloatArray) -> list
     V = weights.shape[1]
     names = list(range(V)) if tag_names is None else [getattr(name, "item", lambda n=name: n)() for name in tag_names]
     if len(names) != V or len(set(names)) != V:
-        raise ValueError(f"tag_names must have one name, all different, for each of {V} tags, got {names[:20]}.")
+        raise ParameterError("tag_names", names[:20], "must have a different name for each of {n:tag}", n=Count(V))
     empty = np.flatnonzero(~weights.any(axis=0))
     if len(empty):
-        raise ValueError(
-            f"tag {names[empty[0]]!r} has no song ({len(empty)} such tags); leave out tags that no training song has."
-        )
+        raise InputError(
+            "{n:tag} {n:has|have} no song, {tag!r} first", "leave out tags that no training song has",
+            n=Count(len(empty)), tag=names[empty[0]],
+        )  # fmt: skip
     return names
 
 
