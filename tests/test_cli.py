@@ -213,7 +213,7 @@ def test_a_finished_run_is_replaced_only_on_demand(study, tmp_path):
     assert len(RunFolder(out).centers) == 3
     assert "overwrite" not in RunFolder(out).options
     (tmp_path / "file").write_text("")
-    assert "is a file; --out names a folder" in run("fit", study[0], "-o", tmp_path / "file", code=1).stderr
+    assert "is a file; --out must name a folder" in run("fit", study[0], "-o", tmp_path / "file", code=1).stderr
 
 
 def test_models_remember_how_long_the_sequences_were(study, clustered, tmp_path):
