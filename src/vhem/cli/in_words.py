@@ -52,10 +52,12 @@ def restarts_found_best(fit: Any) -> tuple[int, int]:
 
 
 def restarts_text(fit: Any) -> str:
-    """Return a sentence that says whether other starts gave the same clusters."""
+    """Return a line that says whether other starts, if any, gave the same clusters."""
     found, n = restarts_found_best(fit)
-    advice = "; there may be better ones: raise --restarts" if found == 1 < n else ""
-    return f"{found} of {n} restarts found the best clusters{advice}."
+    if n == 1:
+        return ""
+    advice = "; there may be better ones: raise --restarts" if found == 1 else ""
+    return f"{found} of {n} restarts found the best clusters{advice}.\n"
 
 
 def of_hmm(hmm: HMM, length: int) -> list[dict[str, Any]]:
