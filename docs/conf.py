@@ -76,6 +76,8 @@ WIDE = [
     "alternatives",
     "coming_from",
     "debugging",
+    "architecture",
+    "extending",
     "comparison",
     "studies/*",
 ]

@@ -2,9 +2,10 @@
 Eye movements on faces: two ways of looking
 ===========================================
 
-Ten people looked at faces that they were to remember (from the study of Chuk, Chan and Hsiao, Journal of Vision
-14(11):8, 2014, as it comes with their toolbox EMHMM). One HMM per person says where the person looks and in which
-order; VHEM groups the people by it. The field's usual question: who looks at the eyes, who down the middle of the face?
+Ten people looked at faces that they had to remember (from the study of Chuk, Chan and Hsiao, Journal of Vision
+14(11):8, 2014, as distributed with their toolbox EMHMM). One HMM per person describes where the person looks and in
+which order, and VHEM groups the people by their HMMs. The usual question in this field: who looks at the eyes, and who
+looks down the middle of the face?
 """
 
 from pathlib import Path
@@ -24,7 +25,7 @@ print(sequences)
 # %%
 # One person
 # ----------
-# Three places, each with a full covariance, and one trial with the states that are found in it.
+# Three regions, each with a full covariance, and one trial with its decoded states.
 
 hmms = vhem.fit_hmms(sequences, n_states=3, covariance_type="full", groups=people, n_init=20, random_state=0)
 figure, (left, right) = plt.subplots(1, 2, figsize=(9, 5.5), constrained_layout=True)
@@ -45,7 +46,7 @@ for k, ax in enumerate(axes):
     plot_cluster(fit.centers_[k], hmms[fit.labels_ == k], ax, image=face)
 
 # %%
-# The toolbox learned its own HMMs of the same people, of one to three states. They fall into the same two groups.
+# The toolbox learned its own HMMs of the same people, with one to three states. They fall into the same two groups.
 
 if data.hmms is not None:
     theirs = vhem.VHEM(n_clusters=2, n_states=3, tau=5, max_iter=300, random_state=0).fit(data.hmms)
@@ -56,7 +57,7 @@ if data.hmms is not None:
         plot_cluster(theirs.centers_[k], data.hmms[theirs.labels_ == k], ax, image=face)
 
 # %%
-# A report to show around.
+# A report to share.
 
 path = vhem.report.write(
     Path("results") / "eye_movements.html",

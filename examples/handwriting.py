@@ -2,8 +2,8 @@
 Handwriting: which letters are written alike?
 =============================================
 
-Letters of the UCI set Character Trajectories, as the pen's velocity and force. Every letter is an HMM, and a tree of
-HMMs shows which letters begin and go on alike.
+Letters from the UCI data set Character Trajectories, as the pen's velocity and force. Every letter becomes an HMM, and
+a tree of HMMs shows which letters are written alike.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ CHANNELS = ["x velocity", "y velocity", "force"]
 data = load_character_trajectories()
 chosen = np.concatenate([np.flatnonzero(data.labels == letter)[:12] for letter in "abdglmoqsvwz"])
 letters = [str(letter) for letter in data.labels[chosen]]
-strokes = [data.sequences[int(i)][::3] for i in chosen]  # every third frame: 67 a second
+strokes = [data.sequences[int(i)][::3] for i in chosen]  # every third frame: 67 per second
 sequences = vhem.Sequences(strokes, ids=[f"{letter} {i}" for letter, i in zip(letters, chosen, strict=True)])
 print(sequences)
 
@@ -42,7 +42,7 @@ print(f"share of letters in a cluster of mostly their own kind: {purity(letters,
 plot_hierarchy(fit.tree_, letters)
 
 # %%
-# The largest cluster, and how sure the assignments are.
+# The largest cluster, and how certain the assignments are.
 
 plot_cluster(fit.levels_[0][0], hmms[fit.labels_[0] == 0], names=CHANNELS)
 figure, ax = plt.subplots(figsize=(6, 6), constrained_layout=True)

@@ -16,7 +16,7 @@ from vhem.plotting import plot_hierarchy, plot_hmm, plot_sequence
 from vhem.studies.motion import MotionSettings, prepare
 
 data = load_cmu_motion()
-with warnings.catch_warnings(record=True) as raised:  # the report will show what was warned of
+with warnings.catch_warnings(record=True) as raised:  # the report will show the warnings
     warnings.simplefilter("always")
     problem = prepare(data, MotionSettings(n_starts=2))
 names = [f"{trial} {label}" for trial, label in zip(data.trials, data.labels, strict=True)]
@@ -26,7 +26,7 @@ print(hmms)
 # %%
 # The tree
 # --------
-# Eight clusters of motions, four clusters of clusters, two at the top; colours are the classes that were not told.
+# Eight clusters of motions, four clusters of clusters, two at the top; colours are the classes, which VHEM did not see.
 
 settings = {"tau": problem.tau, "n_virtual": 1.0, "n_init": 6, "max_iter": 60, "tol": 1e-4}
 fit = vhem.HierarchicalVHEM(levels=(8, 4, 2), n_trees=4, random_state=0, **settings).fit(hmms)

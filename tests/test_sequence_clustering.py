@@ -11,7 +11,8 @@ import vhem
 from vhem import H3M, HMM, SequenceClustering
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits, run
-from vhem.em.random_effects import Posterior, VaryingItems
+from vhem.em.random_effects import VaryingItems
+from vhem.em.random_effects_full import FullVaryingItems
 from vhem.sequences import as_sequences
 
 
@@ -83,17 +84,21 @@ def test_bad_parameters(arguments, message):
         SequenceClustering(**{"n_clusters": 2, **arguments}).fit(np.zeros((4, 5, 1)))
 
 
-def varying(seed=0):
+def varying(seed=0, full=False):
     ys, people, truth = study(seed, n=9, trials=2)
     batch = Batch.of(as_sequences(ys), people, None)
     floor = 1e-3 * Scale.of(batch._replace(groups=np.zeros_like(batch.groups), ids=[0])).variance[0]
-    problem = VaryingItems(batch=batch, floor=floor)
-    models = vhem.fit_hmms(ys, 3, groups=[truth[int(p[1:])] for p in people], random_state=0).parameters
+    problem = (FullVaryingItems if full else VaryingItems)(batch=batch, floor=floor)
+    kind = "full" if full else "diag"
+    models = vhem.fit_hmms(
+        ys, 3, covariance_type=kind, groups=[truth[int(p[1:])] for p in people], random_state=0
+    ).parameters
     return problem, problem.begin(models, np.full(3, 1 / 3))
 
 
-def test_what_varying_items_maximise_hardly_ever_falls():
-    problem, start = varying()
+@pytest.mark.parametrize("full", [False, True])
+def test_what_varying_items_maximise_hardly_ever_falls(full):
+    problem, start = varying(full=full)
     bounds = np.array(run(problem, start, Limits(max_iter=25, tol=0)).bounds)
     assert bounds[-1] > bounds[0]
     assert np.diff(bounds).min() > -1e-3 * np.abs(bounds[0])
@@ -104,7 +109,7 @@ def test_the_bound_is_below_the_likelihood():
     problem, start = varying(3)
     c, q = run(problem, start, Limits(max_iter=6, tol=0)).state
     s = problem._sums(c, q)
-    F = s.score - q.divergence(c)
+    F = s.score - problem.divergence(c, q)
     rng, n, i, j = np.random.default_rng(0), 400, 0, 0
     offsets = problem.batch.offsets
     sequences = [problem.batch.X[offsets[m] : offsets[m + 1]] for m in np.flatnonzero(problem.batch.groups == i)]
@@ -137,6 +142,16 @@ def log_dirichlet(rows, alpha):
 
 
 def test_without_data_nothing_is_known_beyond_the_prior():
-    _, start = varying()
-    q = Posterior.of_prior(start.centers, 4)
-    np.testing.assert_allclose(q.divergence(start.centers), 0.0, atol=1e-9)
+    for full in (False, True):
+        problem, start = varying(full=full)
+        q = problem.of_prior(start.centers, 4)
+        np.testing.assert_allclose(problem.divergence(start.centers, q), 0.0, atol=1e-8)
+
+
+def test_full_covariances_without_correlations_say_nearly_the_same():
+    """The two forms of the model differ in their priors of the precisions, not in what they are about."""
+    labels = []
+    for full in (False, True):
+        problem, start = varying(5, full)
+        labels.append(run(problem, start, Limits(max_iter=10)).expected.responsibilities.argmax(axis=1))
+    assert adjusted_rand_score(*labels) == 1.0

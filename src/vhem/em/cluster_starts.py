@@ -113,13 +113,17 @@ def _medoid(part: BaseModels, n_threads: int) -> int:
 
 
 def ward_labels(base: BaseModels, n_clusters: int, n_threads: int = 1) -> IntArray:
-    """Return the parts of Ward's tree on √ of the symmetrised divergence per virtual frame."""
+    """Return the parts of Ward's tree; exactly so many, even among twins."""
     if len(base.counts) == 1:
         return np.zeros(1, dtype=np.int64)
+    return np.asarray(cut_tree(ward_tree(base, n_threads), n_clusters)[:, 0], dtype=np.int64)  # exactly so many parts
+
+
+def ward_tree(base: BaseModels, n_threads: int = 1) -> FloatArray:
+    """Return Ward's tree on √ of the symmetrised divergence, as SciPy writes trees."""
     J = expected_log_likelihood(base.models, base.models, base.tau, n_threads=n_threads)
     loss = np.maximum(np.diagonal(J)[:, None] - J, 0.0)
-    tree = linkage(np.sqrt(squareform(loss + loss.T, checks=False)), method="ward")
-    return np.asarray(cut_tree(tree, n_clusters)[:, 0], dtype=np.int64)  # exactly so many parts, even among twins
+    return np.asarray(linkage(np.sqrt(squareform(loss + loss.T, checks=False)), method="ward"))
 
 
 def _is_aligned(models: Models, shape: CenterShape) -> bool:

@@ -75,7 +75,13 @@ PARTITIONS: dict[str, Partition] = {"smyth": by_likelihoods, "kmeans": by_statis
 
 
 def fit_parts(
-    batch: Batch, sequences: IntArray, labels: IntArray, K: int, plan: FitPlan, rng: np.random.Generator
+    batch: Batch,
+    sequences: IntArray,
+    labels: IntArray,
+    K: int,
+    plan: FitPlan,
+    rng: np.random.Generator,
+    n_init: int = 3,
 ) -> Models:
     """Return one HMM for each part of some sequences; a part without any gets one at random."""
     empty = np.setdiff1d(np.arange(K), labels)
@@ -84,7 +90,7 @@ def fit_parts(
     order = np.argsort(labels, kind="stable")
     parts = batch.cut(sequences[order], batch.lengths[sequences[order]], labels[order], list(range(K)))
     parts = parts._replace(weights=np.ones(len(order)))
-    return fit_batch(parts, Scale.of(parts), plan.brief(_ITERATIONS, n_init=3), rng).models
+    return fit_batch(parts, Scale.of(parts), plan.brief(_ITERATIONS, n_init=n_init), rng).models
 
 
 def sequence_statistics(batch: Batch) -> FloatArray:

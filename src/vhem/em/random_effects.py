@@ -16,8 +16,9 @@ thus not torn apart by differences between its items that are as large as those 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -30,9 +31,9 @@ from vhem.kernels.counting import Pairs, expectations
 from vhem.kernels.models import Models
 
 _TINY = 1e-9
-_SPREAD, _LOYALTY, _ALIKE = 0.25, 30.0, 10.0  # where T (in variances), c and κ start
+SPREAD, _LOYALTY, ALIKE = 0.25, 30.0, 10.0  # where T (in variances), c and κ start
 _LOYALTY_RANGE, _ALIKE_RANGE = (1.0, 1000.0), (0.5, 200.0)
-_SHRINK = 5.0  # pseudo-items of the clusters' common spread
+SHRINK = 5.0  # pseudo-items of the clusters' common spread
 _LEAST_SPREAD = 1e-4  # of the variance
 
 
@@ -49,9 +50,9 @@ class Effects(NamedTuple):
     alike: float  #: κ
 
     def models(self) -> Models:
-        """Return the centres."""
+        """Return the centres as HMMs of frames of any item: within items and between them, σ² + T."""
         K, S = self.startprob.shape
-        gaussian = Gaussian(self.means[:, :, None], self.variances[:, :, None])
+        gaussian = Gaussian(self.means[:, :, None], (self.variances + self.spread)[:, :, None])
         sizes = np.full(K, S, dtype=np.int64)
         return Models(self.startprob, self.transmat, np.ones((K, S, 1)), gaussian, sizes)
 
@@ -65,55 +66,6 @@ class Posterior(NamedTuple):
     rate: FloatArray  #: (n, K, S, d) of λ
     alpha: FloatArray  #: (n, K, S, S) of the rows of A
 
-    @staticmethod
-    def of_prior(c: Effects, n: int) -> Posterior:
-        """Return q before any data."""
-        shape = (n, *c.means.shape)
-        return Posterior(
-            np.zeros(shape),
-            np.broadcast_to(c.spread, shape),
-            np.full((*shape[:-1], 1), c.alike / 2),
-            np.broadcast_to(c.alike / 2 * c.variances, shape),
-            np.broadcast_to(c.loyalty * c.transmat, (n, *c.transmat.shape)),
-        )
-
-    @staticmethod
-    def of_sums(c: Effects, s: ItemSums, precision: FloatArray) -> Posterior:
-        """Return q(b), then q(λ) and q(A), given the states; `precision` is E λ as it was before."""
-        n = s.n_frames[..., None]
-        v = 1 / (1 / c.spread + n * precision)
-        m = v * precision * s.first
-        squares = np.maximum(s.second - 2 * m * s.first + n * (m**2 + v), 0.0)
-        rate = (c.alike * c.variances + squares) / 2
-        return Posterior(m, v, c.alike / 2 + n / 2, rate, c.loyalty * c.transmat + s.trans)
-
-    @property
-    def precision(self) -> FloatArray:
-        """E λ."""
-        return np.asarray(self.shape / self.rate)
-
-    @property
-    def log_precision(self) -> FloatArray:
-        """E log λ."""
-        return np.asarray(digamma(self.shape) - np.log(self.rate))
-
-    def divergence(self, c: Effects) -> FloatArray:
-        """Return KL(q || prior), (n, K)."""
-        ratio = self.variance / c.spread
-        means = 0.5 * (ratio + self.mean**2 / c.spread - 1 - np.log(ratio)).sum((-1, -2))
-        a0, b0 = c.alike / 2, c.alike / 2 * c.variances
-        gammas = (self.shape - a0) * digamma(self.shape) - gammaln(self.shape) + gammaln(a0)
-        gammas = gammas + a0 * (np.log(self.rate) - np.log(b0)) + self.precision * (b0 - self.rate)
-        return np.asarray(means + gammas.sum((-1, -2)) + self._divergence_of_rows(c.loyalty * c.transmat))
-
-    def _divergence_of_rows(self, prior: FloatArray) -> FloatArray:
-        possible = prior > 0
-        a, a0 = np.where(possible, self.alpha, 1.0), np.where(possible, prior, 1.0)
-        total = self.alpha.sum(-1)
-        terms = gammaln(a0) - gammaln(a) + (a - a0) * (digamma(a) - digamma(total)[..., None])
-        rows = gammaln(total) - gammaln(prior.sum(-1)) + np.where(possible, terms, 0.0).sum(-1)
-        return np.asarray(rows.sum(-1))
-
 
 class ItemSums(NamedTuple):
     """Sums of every item under every cluster, about the centres' means."""
@@ -124,12 +76,7 @@ class ItemSums(NamedTuple):
     n_frames: FloatArray  #: (n, K, S)
     first: FloatArray  #: (n, K, S, d)
     second: FloatArray  #: (n, K, S, d)
-
-    def about(self, shift: FloatArray) -> ItemSums:
-        """Return the same sums about means moved by `shift`."""
-        n = self.n_frames[..., None]
-        second = self.second - 2 * shift * self.first + n * shift**2
-        return self._replace(first=self.first - n * shift, second=second)
+    shift: FloatArray | None = None  #: (K, S, d) how far the means were moved
 
 
 class Varied(NamedTuple):
@@ -143,6 +90,7 @@ class Assigned(NamedTuple):
     """What an E-step leaves."""
 
     bounds: FloatArray  #: (1,)
+    scores: FloatArray  #: (n, K) log ω_j + F_ij
     sums: ItemSums
     responsibilities: FloatArray  #: (n, K)
 
@@ -166,20 +114,20 @@ class VaryingItems(Problem[Varied, Assigned]):
         gaussian = models.components
         assert isinstance(gaussian, Gaussian)
         variances = gaussian.covars[:, :, 0]
-        spread = np.broadcast_to(_SPREAD * variances.mean(1, keepdims=True), variances.shape)
+        spread, alike = self.initial_spread(variances)
         rows = (models.startprob, models.transmat, gaussian.means[:, :, 0], variances)
-        c = Effects(weights, *rows, spread, _LOYALTY, _ALIKE)
+        c = Effects(weights, *rows, spread, _LOYALTY, alike)
         sharp = c._replace(spread=1e-6 * spread, loyalty=1e4, alike=1e4)
-        q = Posterior.of_prior(sharp, len(self.batch.ids))
-        return Varied(c, Posterior.of_sums(c, self._sums(sharp, q), q.precision))
+        q = self.of_prior(sharp, len(self.batch.ids))
+        return Varied(c, self.posterior(c, self._sums(sharp, q), self.precision(q)))
 
     def e_step(self, state: Varied) -> Assigned:
         """Return F and the responsibilities."""
         c, q = state
         s = self._sums(c, q)
-        logits = np.log(c.weights) + s.score - q.divergence(c)
+        logits = np.log(c.weights) + s.score - self.divergence(c, q)
         total = np.logaddexp.reduce(logits, axis=1)
-        return Assigned(np.array([total.sum()]), s, np.exp(logits - total[:, None]))
+        return Assigned(np.array([total.sum()]), logits, s, np.exp(logits - total[:, None]))
 
     def _sums(self, c: Effects, q: Posterior) -> ItemSums:
         """Forward-backward of every sequence under every cluster's HMM as adapted to its item."""
@@ -187,9 +135,9 @@ class VaryingItems(Problem[Varied, Assigned]):
         crossed = Pairs.crossed(self.batch.lengths, K)
         pairs = Pairs(crossed.sequence, self.batch.groups[crossed.sequence] * K + crossed.model)
         weights = self.batch.weights[pairs.sequence]
-        models = _adapted(c, q)
+        models = self.adapted(c, q)
         means = np.ascontiguousarray(np.broadcast_to(c.means, q.mean.shape)).reshape(n * K, S, 1, d)
-        anchors = Gaussian(means, np.ones_like(means))
+        anchors = Gaussian(means, models.components.arrays()["covars"])
         e = expectations(models, self.batch.X, self.batch.offsets, pairs, weights, self.n_threads, anchors)
         score = np.asarray(np.bincount(pairs.model, e.log_likelihoods * weights, n * K), np.float64)
         own = e.sums.components
@@ -205,84 +153,134 @@ class VaryingItems(Problem[Varied, Assigned]):
         """Return the next centres, amounts of variation and posteriors."""
         del anchors
         c, z = state.centers, expected.responsibilities
-        q = Posterior.of_sums(c, sums, state.posterior.precision)
-        c, sums = _maximised(c, sums, q, z, self.floor)
-        return Step(Varied(c, Posterior.of_sums(c, sums, q.precision)))
+        q = self.posterior(c, sums, self.precision(state.posterior))
+        c, sums = self.maximised(c, sums, q, z)
+        return Step(Varied(c, self.posterior(c, sums, self.precision(q))))
 
-    def take(self, state: Varied, expected: Assigned, rows: Any) -> tuple[Self, Varied, Assigned]:
-        """There is one member."""
-        raise NotImplementedError
+    # -- what depends on the form of the covariances
+
+    def initial_spread(self, variances: FloatArray) -> tuple[FloatArray, float]:
+        """Return where T and κ start."""
+        return np.broadcast_to(SPREAD * variances.mean(1, keepdims=True), variances.shape), ALIKE
+
+    def of_prior(self, c: Effects, n: int) -> Posterior:
+        """Return q before any data."""
+        shape = (n, *c.means.shape)
+        return Posterior(
+            np.zeros(shape),
+            np.broadcast_to(c.spread, shape),
+            np.full((*shape[:-1], 1), c.alike / 2),
+            np.broadcast_to(c.alike / 2 * c.variances, shape),
+            np.broadcast_to(c.loyalty * c.transmat, (n, *c.transmat.shape)),
+        )
+
+    def precision(self, q: Posterior) -> FloatArray:
+        """Return E λ."""
+        return np.asarray(q.shape / q.rate)
+
+    def posterior(self, c: Effects, s: ItemSums, precision: FloatArray) -> Posterior:
+        """Return q(b), then q(λ) and q(A), given the states; `precision` is E λ as it was before."""
+        n = s.n_frames[..., None]
+        v = 1 / (1 / c.spread + n * precision)
+        m = v * precision * s.first
+        squares = np.maximum(s.second - 2 * m * s.first + n * (m**2 + v), 0.0)
+        rate = (c.alike * c.variances + squares) / 2
+        return Posterior(m, v, c.alike / 2 + n / 2, rate, c.loyalty * c.transmat + s.trans)
+
+    def adapted(self, c: Effects, q: Posterior) -> Models:
+        """Return the HMMs exp(E log ·), n·K of them, whose likelihood is Z."""
+        n, K, S, d = q.mean.shape
+        precision = self.precision(q)
+        loss = np.exp(0.5 * (_log_precision(q) - np.log(precision) - precision * q.variance).sum(-1))
+        shape = (n * K, S, 1, d)
+        return adapted_rows(c, q, loss, Gaussian((c.means + q.mean).reshape(shape), (1 / precision).reshape(shape)))
+
+    def divergence(self, c: Effects, q: Posterior) -> FloatArray:
+        """Return KL(q || prior), (n, K)."""
+        ratio = q.variance / c.spread
+        means = 0.5 * (ratio + q.mean**2 / c.spread - 1 - np.log(ratio)).sum((-1, -2))
+        a0, b0 = c.alike / 2, c.alike / 2 * c.variances
+        gammas = (q.shape - a0) * digamma(q.shape) - gammaln(q.shape) + gammaln(a0)
+        gammas = gammas + a0 * (np.log(q.rate) - np.log(b0)) + self.precision(q) * (b0 - q.rate)
+        return np.asarray(means + gammas.sum((-1, -2)) + divergence_of_rows(q.alpha, c.loyalty * c.transmat))
+
+    def maximised(self, c: Effects, s: ItemSums, q: Posterior, z: FloatArray) -> tuple[Effects, ItemSums]:
+        """Return new centres and amounts of variation, and the sums about the new means."""
+        z4, n, precision, mass = z[:, :, None, None], s.n_frames[..., None], self.precision(q), z.sum(0)
+        # Items' own means count by how well they are known: 1 / (T + 1 / (n E λ)).
+        w = z4 / (c.spread + 1 / np.maximum(n * precision, _TINY))
+        shift = (w * s.first / np.maximum(n, _TINY)).sum(0) / np.maximum(w.sum(0), 1e-300)
+        second = s.second - 2 * shift * s.first + n * shift**2
+        s = s._replace(first=s.first - n * shift, second=second)
+        v = 1 / (1 / c.spread + n * precision)
+        moments = (z4 * ((v * precision * s.first) ** 2 + v)).sum(0)
+        variances = np.maximum(mass[:, None, None] / np.maximum((z4 * precision).sum(0), 1e-300), self.floor)
+        gap = z4 * (np.log(variances) + _log_precision(q) - variances * precision + 1)
+        gap = float(gap.sum() / (z.sum() * c.means[0].size))
+        alike = root_of(lambda k: float(np.log(k / 2) - digamma(k / 2)) + gap, *_ALIKE_RANGE)
+        spread = np.maximum(_spread(moments, mass, variances), _LEAST_SPREAD * variances)
+        made = new_chain(c, s, z)._replace(means=c.means + shift, variances=variances, spread=spread, alike=alike)
+        return made, s
 
 
-def _adapted(c: Effects, q: Posterior) -> Models:
-    """Return the HMMs exp(E log ·), n·K of them, whose likelihood is Z; their rows sum to less than one.
+def _log_precision(q: Posterior) -> FloatArray:
+    """Return E log λ."""
+    return np.asarray(digamma(q.shape) - np.log(q.rate))
+
+
+def divergence_of_rows(alpha: FloatArray, prior: FloatArray) -> FloatArray:
+    """Return KL of Dirichlet rows from their prior, summed over rows."""
+    possible = prior > 0
+    a, a0 = np.where(possible, alpha, 1.0), np.where(possible, prior, 1.0)
+    total = alpha.sum(-1)
+    terms = gammaln(a0) - gammaln(a) + (a - a0) * (digamma(a) - digamma(total)[..., None])
+    rows = gammaln(total) - gammaln(prior.sum(-1)) + np.where(possible, terms, 0.0).sum(-1)
+    return np.asarray(rows.sum(-1))
+
+
+def adapted_rows(c: Effects, q: Posterior, loss: FloatArray, gaussian: Gaussian) -> Models:
+    """Return HMMs of these Gaussians; rows of probabilities sum to less than one.
 
     Kernels pass over the weight of a single Gaussian, so what a state's density loses is put on the arrival in it.
     """
-    n, K, S, d = q.mean.shape
+    n, K, S = loss.shape
     with np.errstate(invalid="ignore"):
         rows = np.exp(digamma(q.alpha) - digamma(q.alpha.sum(-1, keepdims=True)))
-    trans = np.where(q.alpha > 0, rows, 0.0)
-    precision = q.precision
-    loss = np.exp(0.5 * (q.log_precision - np.log(precision) - precision * q.variance).sum(-1))
-    gaussian = Gaussian((c.means + q.mean).reshape(n * K, S, 1, d), (1 / precision).reshape(n * K, S, 1, d))
-    return Models(
-        (c.startprob * loss).reshape(n * K, S),
-        np.ascontiguousarray(trans * loss[..., None, :]).reshape(n * K, S, S),
-        np.ones((n * K, S, 1)),
-        gaussian,
-        np.full(n * K, S, dtype=np.int64),
-    )
+    trans = np.where(q.alpha > 0, rows, 0.0) * loss[..., None, :]
+    start = np.ascontiguousarray(c.startprob * loss).reshape(n * K, S)
+    sizes = np.full(n * K, S, dtype=np.int64)
+    return Models(start, np.ascontiguousarray(trans).reshape(n * K, S, S), np.ones((n * K, S, 1)), gaussian, sizes)
 
 
-def _maximised(c: Effects, s: ItemSums, q: Posterior, z: FloatArray, floor: FloatArray) -> tuple[Effects, ItemSums]:
-    """Return new centres and amounts of variation, and the sums about the new means."""
-    z4, n, precision, mass = z[:, :, None, None], s.n_frames[..., None], q.precision, z.sum(0)
-    # Items' own means count by how well they are known: 1 / (T + 1 / (n E λ)).
-    w = z4 / (c.spread + 1 / np.maximum(n * precision, _TINY))
-    shift = (w * s.first / np.maximum(n, _TINY)).sum(0) / np.maximum(w.sum(0), 1e-300)
-    s = s.about(shift)
-    v = 1 / (1 / c.spread + n * precision)
-    moments = (z4 * ((v * precision * s.first) ** 2 + v)).sum(0)
-    variances = np.maximum(mass[:, None, None] / np.maximum((z4 * precision).sum(0), 1e-300), floor)
-    gap = (z4 * (np.log(variances) + q.log_precision - variances * precision + 1)).sum() / (z.sum() * c.means[0].size)
+def new_chain(c: Effects, s: ItemSums, z: FloatArray) -> Effects:
+    """Return the centres with new weights, starts, transitions and loyalty."""
     trans, loyalty = _transitions(c, s.trans, z)
     start = (z[:, :, None] * s.start).sum(0) + 1e-3 * (c.startprob > 0)
-    made = Effects(
-        (mass + _TINY) / z.sum(),
-        start / start.sum(-1, keepdims=True),
-        trans,
-        c.means + shift,
-        variances,
-        np.maximum(_spread(moments, mass), _LEAST_SPREAD * variances),
-        loyalty,
-        _solved_alike(float(gap)),
-    )
-    return made, s
+    weights = (z.sum(0) + _TINY) / z.sum()
+    return c._replace(weights=weights, startprob=start / start.sum(-1, keepdims=True), transmat=trans, loyalty=loyalty)
 
 
-def _spread(moments: FloatArray, mass: FloatArray) -> FloatArray:
-    """Return T from Σ_i z E b², (K, S, d): one for all states of a cluster, drawn towards that of all clusters."""
-    S = moments.shape[1]
-    common = moments.sum((0, 1)) / (mass.sum() * S)
-    own = (moments.sum(1) + _SHRINK * common) / (mass * S + _SHRINK)[:, None]
-    return np.broadcast_to(own[:, None], moments.shape)
+def _spread(moments: FloatArray, mass: FloatArray, variances: FloatArray) -> FloatArray:
+    """Return T from Σ_i z E b², (K, S, d): one for all states of a cluster.
+
+    It is drawn towards the share of the cluster's own variances that is common to all clusters. (An absolute spread
+    would let clusters of tiny variances merge, because others vary much.)
+    """
+    S, own, size = moments.shape[1], moments.sum(1), variances.mean(1)
+    share = (own / size).sum(0) / (mass.sum() * S)
+    spread = (own + SHRINK * share * size) / (mass * S + SHRINK)[:, None]
+    return np.broadcast_to(spread[:, None], moments.shape)
 
 
-def _solved_alike(gap: float) -> float:
-    """Solve log(κ/2) - ψ(κ/2) + gap = 0 for κ, by bisection."""
-    low, high = _ALIKE_RANGE
-
-    def value(kappa: float) -> float:
-        return float(np.log(kappa / 2) - digamma(kappa / 2)) + gap
-
-    if value(high) > 0:
+def root_of(slope: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a falling function crosses zero, by bisection on the log scale; an end, if it does not."""
+    if slope(high) > 0:
         return high
-    if value(low) < 0:
+    if slope(low) < 0:
         return low
     for _ in range(40):
         middle = float(np.sqrt(low * high))
-        low, high = (middle, high) if value(middle) > 0 else (low, middle)
+        low, high = (middle, high) if slope(middle) > 0 else (low, middle)
     return float(np.sqrt(low * high))
 
 

@@ -8,17 +8,18 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.cluster.hierarchy import cut_tree
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough
-from vhem._support.errors import FitWarning
+from vhem._support.errors import Count, FitWarning, InputError
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.baum_welch import Fits
-from vhem.em.cluster_starts import ward_labels
+from vhem.em.cluster_starts import ward_labels, ward_tree
 from vhem.em.fitting import FitPlan, fit_batch, refitted
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits, run
@@ -29,6 +30,7 @@ from vhem.em.parameters import check_parameters, documented
 from vhem.em.pooling import learned_from
 from vhem.em.progress import Progress
 from vhem.em.random_effects import VaryingItems
+from vhem.em.random_effects_full import FullVaryingItems
 from vhem.em.settings import Priors
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
@@ -38,8 +40,9 @@ from vhem.sequences import SequencesLike, as_sequences
 
 _TAU = 10  # frames by which ergodic HMMs are compared; left-right ones are compared over the typical length
 _EM_ITERATIONS = 5  # on the sequences, before items may vary
-_TRIAL, _FINAL = 5, 10  # iterations with varying items: of every candidate, and more of the best
+_ITERATIONS = {"diag": (5, 10), "full": (3, 7)}  # with varying items: of every candidate, and more of the best
 _TOL = 1e-4
+_MOVES, _MUCH_WORK = 3, 250_000  # moves of the search; frames × clusters above which there is one
 _SAMPLE = 1500  # items whose HMMs are compared pairwise; the others follow the likelihoods
 _MOST_NUMBERS = 3e7  # that varying items may take: items × clusters × states × dimensions
 
@@ -54,7 +57,8 @@ class _Candidate(NamedTuple):
     weights: FloatArray
     responsibilities: FloatArray  #: (n, K)
     objective: float
-    state: Any  #: of varying items, to be learned on
+    state: Any = None  #: of varying items, to be learned on
+    scores: FloatArray | None = None  #: (n, K) how well every item goes with every cluster, where items vary
 
 
 @documented
@@ -147,6 +151,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         y: Any = None,
         groups: Iterable[Any] | None = None,
         sample_weight: npt.ArrayLike | None = None,
+        hmms: H3M | None = None,
     ) -> Self:
         """Cluster the sequences of `X`.
 
@@ -160,6 +165,9 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
             One label per sequence (a person, say): those with equal labels are clustered as one item.
         sample_weight : array of shape (n,), optional
             How much each sequence counts.
+        hmms : H3M, optional
+            One HMM per item, in the order of the items, where they are learned already: the first stage then
+            compares these.
 
         Returns
         -------
@@ -171,12 +179,18 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         plan, rng = self._plan(), generator(self.random_state)
         batch = Batch.of(as_sequences(X), groups, sample_weight)
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
-        fits = self._item_hmms(batch, plan, rng)
-        self.hmms_ = H3M.of_models(fits["log" if "log" in fits else "plain"].models, ids=batch.ids)
-        partitions = self._partitions(batch, fits, rng)
+        if hmms is None:
+            fits = self._item_hmms(batch, plan, rng)
+            models = {name: fit.models for name, fit in fits.items()}
+        else:
+            models = {"plain": _checked_hmms(hmms, batch)}
+        self.hmms_ = H3M.of_models(models["arithmetic" if "arithmetic" in models else "plain"], ids=batch.ids)
+        partitions = self._partitions(batch, models, rng)
         self._tell("hmms", 0.0)
         candidates = [self._learned(name, labels, batch, plan, rng) for name, labels in partitions.items()]
         best = max(candidates, key=lambda one: one.objective)
+        if best.scores is not None:
+            best = self._searched(best, batch, plan, rng)
         self._keep(self._learned_on(best, batch, plan), batch)
         self.candidates_ = {one.name: one.objective for one in candidates}
         return self
@@ -220,19 +234,23 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
                 fits[name] = refitted(batch, scale, fits["plain"], pooled, plan, rng)
         return fits
 
-    def _partitions(self, batch: Batch, fits: dict[str, Fits], rng: np.random.Generator) -> dict[str, IntArray]:
+    def _partitions(self, batch: Batch, models: dict[str, Models], rng: np.random.Generator) -> dict[str, IntArray]:
         """Return the distinct partitions that Ward's trees give."""
-        tau = _TAU if self.topology == "ergodic" else int(np.median(batch.lengths))
         n = len(batch.ids)
         chosen = np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))
-        ones = np.ones(len(chosen))
         found: dict[str, IntArray] = {}
-        for name, fit in fits.items():
-            base = BaseModels.of(fit.models.take(chosen), ones, ones, tau)
+        for name, items in models.items():
+            base = _compared(items.take(chosen), self._tau(batch))
             labels = _renumbered(ward_labels(base, self.n_clusters, n_threads(self.n_jobs)))
             if not any((labels == other).all() for other in found.values()):
                 found[name] = labels
         return found if n == len(chosen) else {k: self._spread(batch, chosen, v, rng) for k, v in found.items()}
+
+    def _tau(self, batch: Batch) -> int:
+        return _TAU if self.topology == "ergodic" else int(np.median(batch.lengths))
+
+    def _base(self, batch: Batch) -> BaseModels:
+        return _compared(self.hmms_.parameters, self._tau(batch))
 
     def _spread(self, batch: Batch, chosen: IntArray, labels: IntArray, rng: np.random.Generator) -> IntArray:
         """Let items that were not compared follow the HMMs of the parts."""
@@ -245,11 +263,11 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         return np.asarray(every, dtype=np.int64)
 
     def _learned(
-        self, name: str, labels: IntArray, batch: Batch, plan: FitPlan, rng: np.random.Generator
+        self, name: str, labels: IntArray, batch: Batch, plan: FitPlan, rng: np.random.Generator, n_init: int = 3
     ) -> _Candidate:
         """Learn an HMM from each part of a partition, then EM, then let items vary."""
         K = self.n_clusters
-        models = fit_parts(batch, np.arange(len(batch.groups)), labels[batch.groups], K, plan, rng)
+        models = fit_parts(batch, np.arange(len(batch.groups)), labels[batch.groups], K, plan, rng, n_init)
         shares = np.bincount(labels, minlength=K) + 1.0
         problem = _item_problem(batch, models, plan.n_threads)
         start = Mixtures(problem.prior.possible(models), (shares / shares.sum())[None])
@@ -257,31 +275,49 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         z, weights = done.expected.responsibilities, done.state.weights[0]
         made = _Candidate(name, labels, z.argmax(axis=1), done.state.models, weights, z, done.bounds[-1], None)
         self._tell("em", made.objective)
-        return made if not self._may_vary(batch) else self._varied(made, problem, _TRIAL)
+        return made if not self._may_vary(batch) else self._varied(made, problem, _ITERATIONS[self.covariance_type][0])
+
+    def _searched(self, best: _Candidate, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> _Candidate:
+        """Dissolve the cluster that is missed least and split the widest one, as long as that explains more."""
+        if len(batch.ids) > _SAMPLE:
+            return best
+        few = len(batch.X) * self.n_clusters <= _MUCH_WORK
+        tried: set[tuple[int, int]] = set()
+        for _ in range(_MOVES if few else 1):
+            move = _proposed(best, self._base(batch), tried)
+            if move is None:
+                break
+            tried.add(move.pair)
+            found = self._learned(best.name, move.labels, batch, plan, rng, n_init=1)
+            if found.objective > best.objective:
+                best, tried = found._replace(first=best.first), set()
+        return best
 
     def _may_vary(self, batch: Batch) -> bool:
-        numbers = len(batch.ids) * self.n_clusters * self.n_states * (self.n_states + 4 * batch.X.shape[1])
-        return self.covariance_type == "diag" and self.n_mix == 1 and numbers <= _MOST_NUMBERS
+        d = batch.X.shape[1] if self.covariance_type == "diag" else batch.X.shape[1] ** 2
+        numbers = len(batch.ids) * self.n_clusters * self.n_states * (self.n_states + 4 * d)
+        return self.n_mix == 1 and numbers <= _MOST_NUMBERS
 
     def _varied(self, made: _Candidate, problem: MixtureProblem, n_iter: int) -> _Candidate:
         emissions: Any = problem.prior.emissions
-        varying = VaryingItems(batch=problem.batch, floor=emissions.floor[0], n_threads=problem.n_threads)
+        kind = VaryingItems if self.covariance_type == "diag" else FullVaryingItems
+        varying = kind(batch=problem.batch, floor=emissions.floor[0], n_threads=problem.n_threads)
         state = made.state or varying.begin(made.models, np.maximum(made.weights, 1e-3))
         done = run(varying, state, Limits(max_iter=n_iter, tol=_TOL))
         z, centers = done.expected.responsibilities, done.state.centers
         self._tell("varying items", done.bounds[-1])
         return made._replace(
             models=centers.models(), weights=z.mean(axis=0), responsibilities=z, objective=done.bounds[-1],
-            state=done.state,
+            state=done.state, scores=done.expected.scores,
         )  # fmt: skip
 
     def _learned_on(self, best: _Candidate, batch: Batch, plan: FitPlan) -> _Candidate:
         """Learn on with the best candidate."""
         problem = _item_problem(batch, best.models, plan.n_threads)
         if best.state is not None:
-            return self._varied(best, problem, _FINAL)
+            return self._varied(best, problem, _ITERATIONS[self.covariance_type][1])
         start = Mixtures(problem.prior.possible(best.models), best.weights[None])
-        done = run(problem, start, Limits(max_iter=2 * _FINAL, tol=_TOL))
+        done = run(problem, start, Limits(max_iter=20, tol=_TOL))
         return best._replace(
             models=done.state.models, weights=done.state.weights[0], objective=done.bounds[-1],
             responsibilities=done.expected.responsibilities,
@@ -313,6 +349,62 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     def _tell(self, stage: str, bound: float) -> None:
         if self.callback is not None:
             self.callback(Progress(0, stage, 0, bound, False, 1))
+
+
+class _Move(NamedTuple):
+    """One cluster dissolved, and another split in two."""
+
+    pair: tuple[int, int]
+    labels: IntArray
+
+
+def _proposed(now: _Candidate, base: BaseModels, tried: set[tuple[int, int]]) -> _Move | None:
+    """Return the most promising move that was not tried yet.
+
+    A cluster is missed by what its items lose in their second-best clusters, and is as wide as the last merge of Ward's
+    tree of its members.
+    """
+    assert now.scores is not None
+    labels, F = now.responsibilities.argmax(axis=1), now.scores
+    K, rows = F.shape[1], np.arange(len(F))
+    second = np.where(np.eye(K, dtype=bool)[labels], -np.inf, F).argmax(axis=1)
+    loss = np.bincount(labels, F[rows, labels] - F[rows, second], K)
+    halves = {c: _halved(base, np.flatnonzero(labels == c)) for c in range(K) if (labels == c).sum() > 1}
+    widest = max((height for height, _ in halves.values()), default=0.0)
+    promise = {
+        (a, c): height / max(widest, 1e-300) - loss[a] / max(loss.max(), 1e-300)
+        for c, (height, _) in halves.items()
+        for a in range(K)
+        if a != c and (a, c) not in tried
+    }
+    if not promise:
+        return None
+    a, c = max(promise, key=lambda pair: promise[pair])
+    moved = np.where(labels == a, second, labels)
+    moved[halves[c][1]] = a
+    return _Move((a, c), moved)
+
+
+def _halved(base: BaseModels, members: IntArray) -> tuple[float, IntArray]:
+    """Return the squared height of the last merge of Ward's tree of some items, and one side of it."""
+    tree = ward_tree(base.take(members))
+    side = cut_tree(tree, 2)[:, 0] == 1
+    return float(tree[-1, 2] ** 2), members[side]
+
+
+def _checked_hmms(hmms: H3M, batch: Batch) -> Models:
+    if len(hmms) != len(batch.ids) or hmms.n_dims != batch.X.shape[1]:
+        raise InputError(
+            "hmms has {n:HMM} of {d} dimensions for {items:item} of {dims}",
+            "give one HMM for each item, learned from the same columns",
+            n=Count(len(hmms)), d=hmms.n_dims, items=Count(len(batch.ids)), dims=batch.X.shape[1],
+        )  # fmt: skip
+    return hmms.parameters
+
+
+def _compared(models: Models, tau: int) -> BaseModels:
+    ones = np.ones(len(models))
+    return BaseModels.of(models, ones, ones, tau)
 
 
 def _item_problem(batch: Batch, models: Models, threads: int) -> MixtureProblem:

@@ -50,10 +50,8 @@ class H3M(GaussianView, Immutable):
         Mixture weights.
     startprob, transmat, mix_weights : arrays of shape (K, S), (K, S, S) and (K, S, M)
         Probabilities, with zeros beyond an HMM's own states.
-    means : array of shape (K, S, M, d)
-        Means of the Gaussians.
-    covars : array of shape (K, S, M, d) or (K, S, M, d, d)
-        Variances, or covariance matrices.
+    means, covars : arrays of shape (K, S, M, d); covars also (K, S, M, d, d)
+        Means of the Gaussians, and their variances or covariance matrices.
     n_states : array of shape (K,)
         Numbers of states.
     ids : list
