@@ -52,10 +52,12 @@ def restarts_found_best(fit: Any) -> tuple[int, int]:
 
 
 def restarts_text(fit: Any) -> str:
-    """Return in a sentence whether the clusters came out again from other starts."""
+    """Return in a line whether the clusters came out again from other starts, if there were any."""
     found, n = restarts_found_best(fit)
-    advice = "; others may be better: raise --restarts" if found == 1 < n else ""
-    return f"The best clusters came out of {found} of {n} restarts{advice}."
+    if n == 1:
+        return ""
+    advice = "; others may be better: raise --restarts" if found == 1 else ""
+    return f"The best clusters came out of {found} of {n} restarts{advice}.\n"
 
 
 def of_hmm(hmm: HMM, length: int) -> list[dict[str, Any]]:

@@ -73,6 +73,12 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
     return models[0] if n_parts == 1 else H3M.pool(models)
 
 
+def owners_of_hmms(sequences: Sequences, learning: LearningOptions) -> list[Any] | None:
+    """Return the name of the HMM that each sequence belongs to, or None if each has its own."""
+    parts = _parts(sequences, learning)
+    return [parts.names[k] for k in parts.owner] if parts.grouped else None
+
+
 def forget_parts(out: Path) -> None:
     """Remove the finished parts of a run whose results are written."""
     shutil.rmtree(out / PARTIAL, ignore_errors=True)

@@ -50,9 +50,9 @@ class Effects(NamedTuple):
     alike: float  #: κ
 
     def models(self) -> Models:
-        """Return the centres."""
+        """Return the centres as HMMs of frames of any item: within items and between them, σ² + T."""
         K, S = self.startprob.shape
-        gaussian = Gaussian(self.means[:, :, None], self.variances[:, :, None])
+        gaussian = Gaussian(self.means[:, :, None], (self.variances + self.spread)[:, :, None])
         sizes = np.full(K, S, dtype=np.int64)
         return Models(self.startprob, self.transmat, np.ones((K, S, 1)), gaussian, sizes)
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough
-from vhem._support.errors import FitWarning
+from vhem._support.errors import Count, FitWarning, InputError
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.baum_welch import Fits
@@ -151,6 +151,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         y: Any = None,
         groups: Iterable[Any] | None = None,
         sample_weight: npt.ArrayLike | None = None,
+        hmms: H3M | None = None,
     ) -> Self:
         """Cluster the sequences of `X`.
 
@@ -164,6 +165,9 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
             One label per sequence (a person, say): those with equal labels are clustered as one item.
         sample_weight : array of shape (n,), optional
             How much each sequence counts.
+        hmms : H3M, optional
+            One HMM per item, in the order of the items, where they are learned already: the first stage then
+            compares these.
 
         Returns
         -------
@@ -175,9 +179,13 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         plan, rng = self._plan(), generator(self.random_state)
         batch = Batch.of(as_sequences(X), groups, sample_weight)
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
-        fits = self._item_hmms(batch, plan, rng)
-        self.hmms_ = H3M.of_models(fits["arithmetic" if "arithmetic" in fits else "plain"].models, ids=batch.ids)
-        partitions = self._partitions(batch, fits, rng)
+        if hmms is None:
+            fits = self._item_hmms(batch, plan, rng)
+            models = {name: fit.models for name, fit in fits.items()}
+        else:
+            models = {"plain": _checked_hmms(hmms, batch)}
+        self.hmms_ = H3M.of_models(models["arithmetic" if "arithmetic" in models else "plain"], ids=batch.ids)
+        partitions = self._partitions(batch, models, rng)
         self._tell("hmms", 0.0)
         candidates = [self._learned(name, labels, batch, plan, rng) for name, labels in partitions.items()]
         best = max(candidates, key=lambda one: one.objective)
@@ -226,13 +234,13 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
                 fits[name] = refitted(batch, scale, fits["plain"], pooled, plan, rng)
         return fits
 
-    def _partitions(self, batch: Batch, fits: dict[str, Fits], rng: np.random.Generator) -> dict[str, IntArray]:
+    def _partitions(self, batch: Batch, models: dict[str, Models], rng: np.random.Generator) -> dict[str, IntArray]:
         """Return the distinct partitions that Ward's trees give."""
         n = len(batch.ids)
         chosen = np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))
         found: dict[str, IntArray] = {}
-        for name, fit in fits.items():
-            base = _compared(fit.models.take(chosen), self._tau(batch))
+        for name, items in models.items():
+            base = _compared(items.take(chosen), self._tau(batch))
             labels = _renumbered(ward_labels(base, self.n_clusters, n_threads(self.n_jobs)))
             if not any((labels == other).all() for other in found.values()):
                 found[name] = labels
@@ -382,6 +390,16 @@ def _halved(base: BaseModels, members: IntArray) -> tuple[float, IntArray]:
     tree = ward_tree(base.take(members))
     side = cut_tree(tree, 2)[:, 0] == 1
     return float(tree[-1, 2] ** 2), members[side]
+
+
+def _checked_hmms(hmms: H3M, batch: Batch) -> Models:
+    if len(hmms) != len(batch.ids) or hmms.n_dims != batch.X.shape[1]:
+        raise InputError(
+            "hmms has {n:HMM} of {d} dimensions for {items:item} of {dims}",
+            "give one HMM for each item, learned from the same columns",
+            n=Count(len(hmms)), d=hmms.n_dims, items=Count(len(batch.ids)), dims=batch.X.shape[1],
+        )  # fmt: skip
+    return hmms.parameters
 
 
 def _compared(models: Models, tau: int) -> BaseModels:
