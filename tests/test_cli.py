@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import functools
 import json
 import os
 import pty
@@ -479,7 +480,9 @@ def test_a_bar_on_a_terminal(study, tmp_path):
 def interrupted(words, ready, said, seconds=100.0):
     """Start the command, send Ctrl-C as soon as `ready` says so, and return its exit code; `said` gets what it says."""
     with open(said, "w") as file:
-        process = subprocess.Popen([*VHEM, *map(str, words)], stderr=file, stdout=file)
+        heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # even where pytest ignores it
+        command = [*VHEM, *map(str, words)]
+        process = subprocess.Popen(command, stderr=file, stdout=file, preexec_fn=heard)  # noqa: PLW1509  (no threads)
     end = time.monotonic() + seconds
     while not ready() and process.poll() is None and time.monotonic() < end:
         time.sleep(0.02)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import signal
 import sys
-import threading
 import time
 import warnings
 from types import TracebackType
@@ -53,23 +51,17 @@ class Session:
         self._task: Any = None
         self._what = ""
         self._begin = self._last = time.monotonic()
-        self._stopped = threading.Event()
         self._catcher = warnings.catch_warnings(record=True)
-        self._handler: Any = None
 
     def __enter__(self) -> Self:
         self._caught = self._catcher.__enter__()
         warnings.simplefilter("always")
-        if threading.current_thread() is threading.main_thread():
-            self._handler = signal.signal(signal.SIGINT, self._interrupt)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end_bar()
-        if self._handler is not None:
-            signal.signal(signal.SIGINT, self._handler)
         self._catcher.__exit__(kind, value, trace)
         self.gather_warnings()
         for message in self.warnings:
@@ -82,10 +74,6 @@ class Session:
             if message not in self.warnings:
                 self.warnings.append(message)
         return self.warnings
-
-    def _interrupt(self, *_: Any) -> None:
-        self._stopped.set()  # threads stop at their next report
-        raise KeyboardInterrupt
 
     def begin(self, what: str, task: Doing = Doing.LEARNING) -> None:
         """Start to show the progress of something; `task` is what is being done."""
@@ -113,8 +101,6 @@ class Session:
 
     def update(self, done: float, detail: str) -> None:
         """Show that a share of the work is done."""
-        if self._stopped.is_set():
-            raise KeyboardInterrupt
         if self._bar is not None:
             self._bar.update(self._task, completed=done, detail=detail)
             return

@@ -20,7 +20,7 @@ import numpy as np
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_in_range
 from vhem._support.errors import BoundError
-from vhem.em.restarts import check_cancelled
+from vhem.kernels.stopping import check_stopped
 
 ROUNDING = 1e-9  # a fall of the bound, relative to its size, that arithmetic can explain
 
@@ -152,7 +152,7 @@ def run(problem: Problem[Any, Any], state: Any, limits: Limits, watch: Watch = l
     result = Run([], [], np.zeros(n, np.int64), np.zeros(n, bool), np.zeros(n, np.int64), False)
     active, before, n_iter = np.arange(n), np.full(n, -np.inf), np.zeros(n, np.int64)
     while True:
-        check_cancelled()
+        check_stopped()
         problem.advance(state, before, n_iter, limits)
         expected = problem.e_step(state)
         bounds = expected.bounds

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import Any, Protocol, runtime_checkable
 
 from vhem.kernels.engine import n_threads
+from vhem.kernels.stopping import stoppable_threads
 
 _AHEAD = 2  # tasks waiting for every one that runs: enough to keep all busy, few enough to keep memory flat
 
@@ -88,11 +89,8 @@ class ThreadsExecutor:
         """Yield the results in order, with a few tasks begun ahead."""
         del name
         threads = n_threads(self.n_jobs)
-        with ThreadPoolExecutor(threads) as pool:
-            try:
-                yield from in_order(lambda item: pool.submit(function, item, *arguments), items, _AHEAD * threads)
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+        with stoppable_threads(threads) as pool:
+            yield from in_order(lambda item: pool.submit(function, item, *arguments), items, _AHEAD * threads)
 
 
 def in_order(submit: Callable[[Any], Future[Any]], items: Iterable[Any], window: int) -> Iterator[Any]:

@@ -7,6 +7,7 @@ import numpy as np
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.kernels import compiled
 from vhem.kernels.engine import engine
+from vhem.kernels.stopping import check_stopped
 
 _MAX_ITER = 10  # a start need not be converged: the EM that follows moves it anyway
 _MOST_POINTS = 20_000  # of a group, evenly spaced, that move the centres
@@ -48,6 +49,7 @@ def _kmeans(points: FloatArray, uniform: FloatArray) -> IntArray:
     centers = _seeds(points, sample, uniform)
     labels = np.full(len(sample), -1)
     for _ in range(_MAX_ITER):
+        check_stopped()
         before, labels = labels, _nearest(sample, centers)
         if (labels == before).all():
             break

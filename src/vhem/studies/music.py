@@ -24,7 +24,7 @@ import multiprocessing
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.datasets.music import MusicData, load_cal500, load_gtzan_features
+from vhem.kernels.stopping import stoppable_threads
 from vhem.metrics import annotation_scores, retrieval_scores
 from vhem.studies.results import Meter, markdown_table, mean_and_spread, provenance, remembered, write
 from vhem.supervised import H3MTagger
@@ -250,7 +251,7 @@ def run(
 
     todo = [(system, seed) for system in chosen for seed in range(1 if system in _ONE_SEED else seeds)]
     todo.sort(key=lambda job: job[0] not in _SLOWEST)  # so that no long part is left for the end
-    with ThreadPoolExecutor(jobs if own_process else 1) as pool:
+    with stoppable_threads(jobs if own_process else 1) as pool:
         parts = list(pool.map(part, todo))
     results = {system: [found for (of, _), found in zip(todo, parts, strict=True) if of == system] for system in chosen}
     made_by = provenance({**settings._asdict(), "source": name, "seeds": seeds})

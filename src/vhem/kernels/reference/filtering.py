@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.kernels.models import Models
+from vhem.kernels.stopping import check_stopped
 
 LEAST_LOG = -1e290  # log-densities stay finite, however far a frame lies from a mean
 
@@ -76,6 +77,7 @@ def filtered(models: Models, frames: FloatArray) -> tuple[FloatArray, FloatArray
     score = np.zeros(len(models.n_states))
     predicted = log(models.startprob)
     for t in range(len(frames)):
+        check_stopped()
         log_alpha[t] += predicted
         share = np.logaddexp.reduce(log_alpha[t], axis=-1)
         log_alpha[t] -= share[:, None]

@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 from vhem._support.arrays import FloatArray
 from vhem.emissions.components import Components
 from vhem.kernels.models import Models, ModelSums
+from vhem.kernels.stopping import check_stopped
 
 _SLICE_BYTES = 1 << 26
 
@@ -54,6 +55,7 @@ def backward(base: Models, r: ReducedModel, E: FloatArray, tau: int) -> tuple[Fl
     phi = []
     ahead = np.zeros_like(E)
     for _ in range(tau - 1):
+        check_stopped()
         logits = r.log_transmat + (E + ahead)[:, :, None, :]
         total = logsumexp(logits, axis=-1, keepdims=True)
         phi.append(np.exp(logits - total))
