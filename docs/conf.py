@@ -58,6 +58,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "show_memory": False,
+    "capture_repr": (),  # what is printed, not the value of a last line that draws
 }
 
 smartquotes = False  # options and code must survive being copied

@@ -126,7 +126,7 @@ def messages_of(path: Path) -> list[Said]:
 
 def page() -> str:
     """Return the list as Markdown, one table per part of the package."""
-    lines = ["# Every message", "", "Read off the source; … stands for a value. What to do is part of the message.", ""]
+    lines = ["# Every message", "", "From the source; … stands for a value. Each message says what to do.", ""]
     for folder in sorted({p.parent for p in (ROOT / "src/vhem").rglob("*.py")}):
         said = [said for path in folder.glob("*.py") for said in messages_of(path)]
         rows = sorted({(one.kind, re.sub("…+", "…", one.text)) for one in said})  # two values side by side are one

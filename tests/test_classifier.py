@@ -42,7 +42,7 @@ def test_learns_classes(method, topology):
 
 def test_one_component_is_the_vhem_centre_of_the_class(data):
     X, y = data
-    fit = H3MClassifier(n_components=1, tau=7, random_state=3).fit(X, y)
+    fit = H3MClassifier(n_components=1, tau=7, n_init=4, random_state=3).fit(X, y)
     hmms = vhem.fit_hmms(X, 2, n_init=4, random_state=np.random.default_rng(3))
     for c, model in zip(fit.classes_, fit.class_models_, strict=True):
         centre = VHEM(1, tau=7, n_init=8, tol=1e-4, random_state=0).fit(hmms[y == c]).centers_
@@ -166,11 +166,11 @@ def test_bad_labels(data):
     with pytest.raises(ValueError, match="y has missing values"):
         H3MClassifier().fit(X[:2], [1.0, np.nan])
     fit = H3MClassifier("em", random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="class 'a' is known already, and method='em' cannot add to it"):
+    with pytest.raises(ValueError, match="class 'a' is already known, and method='em' cannot add to it"):
         fit.partial_fit(X[:3], y[:3])
     with pytest.raises(ValueError, match="y holds numbers, but the classes so far are text; give labels"):
         fit.partial_fit(X[:2], [1, 2])
-    with pytest.raises(ValueError, match="X has 1 dimensions, but earlier sequences had 2"):
+    with pytest.raises(ValueError, match="X has 1 dimension, but earlier sequences had 2"):
         fit.partial_fit([np.zeros(5), np.ones(5)], ["d", "d"])
     with pytest.raises(ValueError, match="priors is an array, which cannot grow"):
         fit.set_params(priors=[1, 1, 1]).partial_fit(X[:2], ["d", "d"])

@@ -12,9 +12,10 @@ from vhem._support.errors import BoundError, ParameterError
 from vhem.em import cluster_starts
 from vhem.em.loop import Clock, Limits, Problem, Step, run
 from vhem.em.parameters import CHECKS
-from vhem.em.restarts import Cancelled, check_cancelled, in_parallel
+from vhem.em.restarts import in_parallel
 from vhem.estimators.grouped_mixtures import fit_mixtures
 from vhem.kernels import reduction
+from vhem.kernels.stopping import check_stopped
 
 
 @dataclass
@@ -91,8 +92,8 @@ def test_one_error_ends_all_restarts():
             raise KeyError("zero")
         try:
             for _ in range(10**9):
-                check_cancelled()
-        except Cancelled:
+                check_stopped()
+        except KeyboardInterrupt:
             ended.append(r)
             raise
 

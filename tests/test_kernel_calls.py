@@ -14,6 +14,7 @@ from helpers import random_h3m
 from vhem.kernels import compiled
 from vhem.kernels.engine import engine, n_threads
 from vhem.kernels.parameters import Parameters
+from vhem.kernels.stopping import Stop
 
 pytestmark = pytest.mark.skipif(engine().module is None, reason="only the NumPy engine is built here")
 
@@ -112,7 +113,7 @@ def test_an_interrupt_ends_a_kernel_within_half_a_second(case):
 
 def test_a_stop_ends_the_kernels_of_other_threads():
     parameters = random_parameters(1500, 6, 2)
-    stop, entered = compiled.Stop(), Event()
+    stop, entered = Stop(), Event()
 
     def work():
         entered.set()

@@ -5,7 +5,6 @@ Every function but `knows` needs a compiled engine. `reference/` has the same ke
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from vhem.kernels.engine import engine
 from vhem.kernels.models import Models
 from vhem.kernels.parameters import Expectations, Parameters, Statistics
 from vhem.kernels.reference.overlap import log_power
+from vhem.kernels.stopping import stop_flag
 
 _LOG_ZERO = -1e300  # the kernels' way to write log 0
 _THREAD_WORK = 2e6  # multiplications below which starting a thread costs more than it saves
@@ -26,37 +26,9 @@ def knows(*models: Models) -> bool:
     return engine().module is not None and all(isinstance(m.components, Gaussian) for m in models)
 
 
-class Stop:
-    """Lets one thread of Python end the kernels that other threads are running.
-
-    Ctrl-C reaches the main thread only, and a kernel called there ends by itself within a tenth of a second or so.
-    Threads that call kernels say first that they watch a `Stop` (``ThreadPoolExecutor(n, initializer=stop.watch)``);
-    once the main thread sets it, their kernels raise KeyboardInterrupt: those that run and those they would call next.
-    """
-
-    def __init__(self) -> None:
-        module = engine().module
-        self.flag = None if module is None else module.StopFlag()
-        self.is_set = False
-
-    def set(self) -> None:
-        """End all kernels of the threads that watch."""
-        self.is_set = True
-        if self.flag is not None:
-            self.flag.raise_()
-
-    def watch(self) -> None:
-        """Say that kernels called by this thread are to end when this is set."""
-        _this_thread.stop = self
-
-
-_this_thread = threading.local()
-
-
 def _run(module: Any, n_threads: int, work: float | None = None) -> Any:
     threads = n_threads if work is None else max(1, min(n_threads, int(work / _THREAD_WORK)))
-    stop: Stop | None = getattr(_this_thread, "stop", None)
-    return module.Run(n_threads=threads, stop=stop and stop.flag)
+    return module.Run(n_threads=threads, stop=stop_flag())
 
 
 def _floats(array: FloatArray) -> FloatArray:

@@ -1,8 +1,8 @@
-"""VHEM's equations in NumPy, to be read beside the formulas: the truth that the compiled kernels are tested against.
+"""VHEM's equations in NumPy, to be read along with the formulas: the reference for the compiled kernels.
 
 Letters: base model i with states β, γ and components m; reduced model j with states ρ, σ and components ℓ. Axes of
-arrays are written behind them, as in `E[i,β,ρ]`. Everything is done in logs and for one reduced model at a time, over
-a slice of base models small enough for memory; nothing is skipped.
+arrays follow their names, as in `E[i,β,ρ]`. Everything is done in logs and for one reduced model at a time, over a
+slice of base models small enough for memory; nothing is skipped.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from scipy.special import logsumexp
 from vhem._support.arrays import FloatArray
 from vhem.emissions.components import Components
 from vhem.kernels.models import Models, ModelSums
+from vhem.kernels.stopping import check_stopped
 
 _SLICE_BYTES = 1 << 26
 
@@ -54,6 +55,7 @@ def backward(base: Models, r: ReducedModel, E: FloatArray, tau: int) -> tuple[Fl
     phi = []
     ahead = np.zeros_like(E)
     for _ in range(tau - 1):
+        check_stopped()
         logits = r.log_transmat + (E + ahead)[:, :, None, :]
         total = logsumexp(logits, axis=-1, keepdims=True)
         phi.append(np.exp(logits - total))
