@@ -69,7 +69,7 @@ def random_hmm(rng, S=3, M=1, d=2, covariance_type="diag", zeros=False, spread=2
 
 
 def random_h3m(rng, K=3, S=3, M=1, d=2, covariance_type="diag", ragged=False, zeros=False):
-    """Return a random H3M; with `ragged`, HMMs have 1 to S states and 1 to M Gaussians a state."""
+    """Return a random H3M; with `ragged`, HMMs have 1 to S states and 1 to M Gaussians per state."""
     sizes = [(S, M)] * K
     if ragged:
         sizes = [(int(rng.integers(1, S + 1)), int(rng.integers(1, M + 1))) for _ in range(K)]

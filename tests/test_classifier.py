@@ -166,11 +166,11 @@ def test_bad_labels(data):
     with pytest.raises(ValueError, match="y has missing values"):
         H3MClassifier().fit(X[:2], [1.0, np.nan])
     fit = H3MClassifier("em", random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="class 'a' is known already, and method='em' cannot add to it"):
+    with pytest.raises(ValueError, match="class 'a' is already known, and method='em' cannot add to it"):
         fit.partial_fit(X[:3], y[:3])
     with pytest.raises(ValueError, match="y holds numbers, but the classes so far are text; give labels"):
         fit.partial_fit(X[:2], [1, 2])
-    with pytest.raises(ValueError, match="X has 1 dimensions, but earlier sequences had 2"):
+    with pytest.raises(ValueError, match="X has 1 dimension, but earlier sequences had 2"):
         fit.partial_fit([np.zeros(5), np.ones(5)], ["d", "d"])
     with pytest.raises(ValueError, match="priors is an array, which cannot grow"):
         fit.set_params(priors=[1, 1, 1]).partial_fit(X[:2], ["d", "d"])

@@ -109,11 +109,11 @@ def test_a_run_can_be_replayed(clustered, tmp_path):
     assert {**first["options"], "out": ""} == {**again["options"], "out": ""}
     assert first["made_with"]["vhem"] == vhem.__version__
     wrong = run("tree", "--config", out / "run.toml", code=1).stderr
-    assert "is of `vhem cluster`, not of `vhem tree`" in wrong
+    assert "was written by `vhem cluster`, not by `vhem tree`" in wrong
     (tmp_path / "c.toml").write_text("[options]\nclustres = 3\n")
     assert "has unknown options: clustres" in run("cluster", "-c", tmp_path / "c.toml", code=1).stderr
     (tmp_path / "c.toml").write_text("not toml at all")
-    assert "is no configuration" in run("cluster", "-c", tmp_path / "c.toml", code=1).stderr
+    assert "is not a configuration file" in run("cluster", "-c", tmp_path / "c.toml", code=1).stderr
     assert "cannot be read" in run("cluster", "-c", tmp_path / "none.toml", code=1).stderr
 
 
@@ -158,7 +158,7 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     assert not (tmp_path / "alone.groups.csv").exists()
     (tmp_path / "no-groups.csv").write_text("id,x,y\na,1,2\na,2,1\n")
     message = run("score", tmp_path / "three", tmp_path / "no-groups.csv", "--per", "group", code=1).stderr
-    assert "the sequences have no groups; give --group" in message
+    assert "--per group needs groups" in message
     run("score", "--config", tmp_path / "scores.run.toml", "-o", tmp_path / "again.csv")
     assert (tmp_path / "again.csv").read_bytes() == (tmp_path / "scores.csv").read_bytes()
     printed = run("score", tmp_path / "people" / "hmms.vhem", path, "--json").stdout
@@ -202,7 +202,7 @@ def test_a_finished_run_is_replaced_only_on_demand(study, tmp_path):
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     message = run(*words, "-k", 3, code=1).stderr
     assert f"vhem: {out} holds a finished run with other settings (clusters 2, now 3)." in message
-    assert "-o, or replace that run by --overwrite" in message
+    assert "-o, or replace that run with --overwrite" in message
     assert {path.name: path.read_bytes() for path in out.iterdir()} == before
     run("report", out)
     (out / "pictures").mkdir()
@@ -213,13 +213,13 @@ def test_a_finished_run_is_replaced_only_on_demand(study, tmp_path):
     assert (out / "report.html").exists()
     assert len(list((out / "pictures").iterdir())) == 3
     said = run(*words, "-k", 3, "--overwrite").stderr
-    assert "note: removed what showed an older run: report.html" in said
+    assert "note: removed report.html" in said
     assert {path.name for path in out.iterdir() if path.is_file()} == before.keys()
     assert [path.name for path in (out / "pictures").iterdir()] == ["mine.png"]
     assert len(RunFolder(out).centers) == 3
     assert "overwrite" not in RunFolder(out).options
     (tmp_path / "file").write_text("")
-    assert "is a file; --out names a folder" in run("fit", study[0], "-o", tmp_path / "file", code=1).stderr
+    assert "is a file; --out must name a folder" in run("fit", study[0], "-o", tmp_path / "file", code=1).stderr
 
 
 def test_models_remember_how_long_the_sequences_were(study, clustered, tmp_path):
@@ -238,7 +238,7 @@ def test_models_remember_how_long_the_sequences_were(study, clustered, tmp_path)
     assert f"(tau {median}, the median length of the sequences behind the HMMs); the top" in shown
     RunFolder(clustered[0]).hmms.save(tmp_path / "bare.vhem")
     shown = run("cluster", tmp_path / "bare.vhem", *words, "-o", tmp_path / "bare").stdout
-    assert "(tau 10; how long the sequences were is not known: give --tau, about their length)" in shown
+    assert "(tau 10; the length of the original sequences is unknown: set --tau to about that)" in shown
     assert "2 clusters (tau 4)." in run("cluster", tmp_path / "people", *words, "--tau", 4, "-o", tmp_path / "o").stdout
 
 
@@ -291,7 +291,7 @@ def test_convert_and_info(clustered, tmp_path, study):
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--values", "z"], "there is no column 'z'"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--states", "few"], "--states must be like 3, 1-5 or 2,4"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--covariance", "round"], "--covariance must be one of"),
-        (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "group"], "the sequences have no groups"),
+        (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "group"], "--per group needs groups"),
         (["cluster", "good.csv", "-k", "2", "-o", "out", "--per", "day"], "--per must be auto, sequence or group"),
         (["tree", "good.csv", "--levels", "a,b", "-o", "out"], "--levels must be numbers like 8,4,2"),
         (["mixture", "good.csv", "-k", "2", "--states", "1-3", "-o", "out"], "--states must be one number"),
@@ -305,7 +305,7 @@ def test_convert_and_info(clustered, tmp_path, study):
             "'z' has no value in any row; leave it out: --values x,y",
         ),
         (["mixture", "hole.csv", "-k", "2", "-o", "out"], "column 'z' has no value in any row"),
-        (["fit", "hole.csv", "--values", "z", "-o", "out"], "fill it, or name other columns by --values"),
+        (["fit", "hole.csv", "--values", "z", "-o", "out"], "fill it, or name other columns with --values"),
         (["cluster", "broken.npz", "-k", "2", "-o", "out"], "broken.npz is not an npz file, or is damaged"),
         (["convert", "nosuch.vhem", "x.json"], "there is no file nosuch.vhem. Check the name; it is looked for in"),
         (["score", "nosuch", "good.csv"], "there is no file nosuch"),
@@ -593,13 +593,13 @@ def test_numbers_of_clusters(study, clustered):
     lines = {line.split()[0]: line for line in shown.splitlines() if line[:1] == " "}
     assert f"{truth.stability[truth.best['stability'] - 2]:.3f}*" in lines[str(truth.best["stability"])]
     assert lines["2"].count("*") + lines["3"].count("*") + lines["4"].count("*") == 3
-    assert f"\n{truth.best['bic']} by BIC: is a further cluster" in shown
+    assert f"\n{truth.best['bic']} by BIC: is another cluster" in shown
     assert not (clustered[0] / "partial").exists()
     alone = run("number", clustered[0], "-k", 3, "--tau", 8, "--restarts", 2, "--seed", 1).stdout
     assert (
         lines["3"].replace("*", " ").split() == alone.split("stability\n")[1].splitlines()[0].replace("*", " ").split()
     )
-    assert "There was nothing to compare with: give several numbers." in alone
+    assert "There is nothing to compare: give several numbers." in alone
 
 
 def test_how_many_restarts_agree_is_told(clustered, tmp_path):
@@ -607,7 +607,7 @@ def test_how_many_restarts_agree_is_told(clustered, tmp_path):
     shown = run(*words, "--restarts", 6, "-o", tmp_path / "six").stdout
     kept = RunFolder(tmp_path / "six").summary["restarts"]
     assert kept["all"] == 6
-    assert f"The best clusters came out of {kept['best']} of 6 restarts" in shown
+    assert f"{kept['best']} of 6 restarts found the best clusters" in shown
     one = run(*words, "--restarts", 1, "-o", tmp_path / "one").stdout
     assert "restarts" not in one.split("Cluster 1")[0]
 
@@ -641,7 +641,7 @@ def test_what_three_criteria_advise(stability, said):
 def test_a_person_among_the_ids_is_no_group_unless_it_is_said(study, tmp_path):
     words = ("cluster", study[0], "--id", "viewer,trial", "-k", 2, "--restarts", 1, "--starts", 1)
     said = (
-        "every sequence has an HMM of its own; for one HMM per viewer, give --group viewer, or --per sequence if this "
+        "every sequence gets its own HMM; for one HMM per viewer, give --group viewer, or --per sequence if this "
         "is intended."
     )
     assert f"note: {said}\n" in run(*words, "-o", tmp_path / "alone").stderr
@@ -652,7 +652,7 @@ def test_a_person_among_the_ids_is_no_group_unless_it_is_said(study, tmp_path):
     assert "group: none" not in run("info", study[0], "--id", "trial").stdout
 
 
-def test_notes_of_fits_that_had_not_settled_name_the_cure(study, tmp_path):
+def test_notes_of_fits_that_had_not_converged_name_the_cure(study, tmp_path):
     done = run("cluster", study[0], "-k", 3, "--max-iter", 2, "-o", tmp_path / "out")
     assert "HMMs stopped after 2 iterations, before their likelihood had converged; raise --max-iter." in done.stderr
     assert "VHEM stopped after 2 iterations, before the bound had converged; raise --max-iter." in done.stderr

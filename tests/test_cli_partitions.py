@@ -87,7 +87,7 @@ def test_bad_options(days, tmp_path, monkeypatch):
     folder, _ = days
     assert "--group and --one-sequence" in mixture_of(folder, tmp_path / "out", "--group", "x", code=1).output
     message = mixture_of(folder, tmp_path / "out", "--decimal", ",", code=1).output
-    assert "do not reach parts; convert the files" in message
+    assert "do not work with --partitions" in message
     words = ("mixture", folder, "-k", 3, "-o", tmp_path / "out", "--dask", "tcp://127.0.0.1:1")
     assert "--dask needs --partitions" in run(*words, code=1).output
     message = mixture_of(folder, tmp_path / "out", "--dask", "tcp://127.0.0.1:1", code=1).output

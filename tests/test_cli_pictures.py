@@ -106,8 +106,8 @@ def test_pictures_of_every_run(folders, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["report", "fit"], "clusters nothing; run `vhem cluster"),
-        (["report", "nowhere"], "is no folder of a finished run"),
+        (["report", "fit"], "does not cluster; run `vhem cluster"),
+        (["report", "nowhere"], "is not the folder of a finished run"),
         (["report", "cluster", "--extent", "1,2"], "--extent must be left,right,bottom,top"),
         (["report", "cluster", "--classes", "{}/short.csv"], "has no class for 'viewer 01' (11 of 12 ids are missing)"),
         (["report", "cluster", "--image", "{}/nothing.png"], "nothing.png. Check the name"),

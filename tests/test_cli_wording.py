@@ -13,6 +13,9 @@ import pytest
 from test_cli import run
 
 import vhem
+import vhem.audio
+import vhem.executors
+import vhem.metrics
 from vhem._support.errors import Count, Explained, FitWarning
 from vhem.cli.naming import Doing, told
 from vhem.cli.run_folder import RunFolder
@@ -86,18 +89,27 @@ def test_errors_are_data_and_survive_copies():
 
 
 def test_templates_name_values_and_parameters_only():
-    """A field that is neither given nor a parameter is a misspelling; a template made by an f-string is none."""
+    """A field that is neither given nor a parameter is a misspelling; an f-string is not a template."""
     public = [getattr(vhem, name) for name in vhem.__all__]
+    public += [
+        thing
+        for module in (vhem.audio, vhem.executors, vhem.metrics)
+        for thing in vars(module).values()
+        if getattr(thing, "__module__", "").startswith("vhem")
+    ]
     callables = [thing for thing in public if callable(thing)]
     callables += [
-        m for thing in public if inspect.isclass(thing) for _, m in inspect.getmembers(thing, inspect.ismethod)
+        method
+        for thing in public
+        if inspect.isclass(thing)
+        for _, method in inspect.getmembers(thing, lambda m: inspect.ismethod(m) or inspect.isfunction(m))
     ]
     parameters = {name for thing in callables for name in inspect.signature(thing).parameters}
     said = messages()
     assert len(said) >= 20
     for one in said:
         for template in (one.problem, *one.cures):
-            assert "…" not in template, f"{one} is no literal"
+            assert "…" not in template, f"{one} is not a literal"
             assert fields(template) <= {*one.values, *parameters, "name"}, template
 
 

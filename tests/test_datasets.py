@@ -135,7 +135,7 @@ def test_downloads_are_checked_against_the_complete_set(nowhere, monkeypatch):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
         monkeypatch.setattr(handwriting, "URL", f"http://127.0.0.1:{server.server_port}/archive.zip")
-        with pytest.raises(ValueError, match="is not the data set that is known here, and was deleted"):
+        with pytest.raises(ValueError, match="is not the expected data set, and was deleted"):
             load_character_trajectories(download=True)
         cached = nowhere / "cache" / "vhem" / "character_trajectories" / "mixoutALL_shifted.mat"
         assert not cached.exists()

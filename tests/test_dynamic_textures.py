@@ -226,12 +226,12 @@ def test_pca_start_is_stable_and_exact_for_noiseless_data():
     ("arguments", "message"),
     [
         (([[0.5, 0.1]], [[1.0]], [[1.0]], 1.0), r"A has shape \(1, 2\); it must be square"),
-        (([[0.5]], [[1.0, 2.0]], [[1.0]], 1.0), r"C has shape \(1, 2\), but A asks for \(d, 1\)"),
-        (([[0.5]], [[1.0]], [[-1.0]], 1.0), "Q has the eigenvalue -1; a covariance has none below zero"),
+        (([[0.5]], [[1.0, 2.0]], [[1.0]], 1.0), r"C has shape \(1, 2\), but A needs \(d, 1\)"),
+        (([[0.5]], [[1.0]], [[-1.0]], 1.0), "Q has the eigenvalue -1; a covariance has no negative eigenvalues"),
         (([[0.5]], [[1.0]], [[1.0]], 0.0), r"R of dimension 0 is 0\.0; variances must be positive"),
         (([[0.5]], [[np.nan]], [[1.0]], 1.0), "C holds nan; parameters must be finite"),
         ((np.eye(2), [[1.0, 0.0]], [[1.0, 0.5], [0.0, 1.0]], 1.0), "Q is not symmetric"),
-        (([[0.5]], [[1.0]], [[1.0]], 1.0, [0.0, 1.0]), r"mean has shape \(2,\), but A and C ask for \(1,\)"),
+        (([[0.5]], [[1.0]], [[1.0]], 1.0, [0.0, 1.0]), r"mean has shape \(2,\), but A and C need \(1,\)"),
     ],
 )
 def test_bad_systems(arguments, message):
@@ -242,13 +242,13 @@ def test_bad_systems(arguments, message):
 def test_bad_mixtures_and_sequences():
     one = LinearDynamicalSystem([[0.5]], [[1.0]], [[1.0]], 1.0)
     two = LinearDynamicalSystem(0.5 * np.eye(2), [[1.0, 0.0]], np.eye(2), 1.0)
-    with pytest.raises(ValueError, match=r"systems\[1\] has 2 states and 1 dimensions, but systems\[0\] has 1 and 1"):
+    with pytest.raises(ValueError, match=r"systems\[1\] has 2 states and 1 dimension, but systems\[0\] has 1 and 1"):
         MixtureOfLDS([one, two])
     with pytest.raises(ValueError, match=r"weights of system 1 is -0\.5"):
         MixtureOfLDS([one, one], weights=[1.5, -0.5])
     with pytest.raises(TypeError, match=r"systems\[0\] is a str"):
         MixtureOfLDS(["x"])
-    with pytest.raises(ValueError, match=r"sequence 1 \(id 1\) misses a value at frame 2"):
+    with pytest.raises(ValueError, match=r"sequence 1 \(id 1\) has a missing value at frame 2"):
         one.score_samples([[0.0], [1.0, 2.0, np.nan]])
     with pytest.raises(ValueError, match="sequences have 2 dimensions, the model has 1"):
         one.smooth([np.zeros((3, 2))])

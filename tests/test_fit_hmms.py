@@ -107,7 +107,7 @@ def test_any_values_give_a_usable_model(y):
 def test_a_falling_likelihood_is_an_error(monkeypatch):
     monkeypatch.setattr(baum_welch, "maximise", spoiled_m_step(1))
     ys = simulated(np.random.default_rng(0))
-    with pytest.raises(BoundError, match=r"likelihood of 0 fell from .* fault of vhem"):
+    with pytest.raises(BoundError, match=r"likelihood of 0 fell from .* bug in vhem"):
         fit_hmms(ys, 3, 1, "full", tol=0, max_iter=5, random_state=0, **PLAIN)
     with pytest.warns(RuntimeWarning, match="lowered the likelihood"):
         fit_hmms(ys, 3, 1, "full", tol=0, max_iter=5, random_state=0)
@@ -302,7 +302,7 @@ def test_bad_sequences_are_named(sequences, error, message):
         ({"covariance_type": "tied"}, "covariance_type must be one of 'diag', 'full', got 'tied'"),
         ({"topology": "ring"}, "topology must be one of 'ergodic'"),
         ({"init": "best"}, "init must be one of 'auto'"),
-        ({"init": left_right(2)}, "init has 1 dimensions, but the sequences have 2"),
+        ({"init": left_right(2)}, "init has 1 dimension, but the sequences have 2"),
         ({"init": random_h3m(np.random.default_rng(0), 3)}, "init has 3 HMMs for 2 sequences"),
         ({"criterion": "mdl"}, "criterion must be"),
         ({"tol": -1}, "tol must be"),

@@ -119,11 +119,11 @@ def test_bad_input():
         HEMGaussianMixture(0).fit(random_gmm())
     with pytest.raises(ValueError, match="weight_form must be one of"):
         HEMGaussianMixture(2, weight_form="x").fit(random_gmm())
-    with pytest.raises(ValueError, match=r"weights sums to 1\.5 instead of 1"):
+    with pytest.raises(ValueError, match=r"weights sum to 1\.5 instead of 1"):
         GMM([0.5, 1.0], np.zeros((2, 1)), np.ones((2, 1)))
     with pytest.raises(ValueError, match=r"component 1: the variance of dimension 0 is 0\.0"):
         GMM([0.5, 0.5], np.zeros((2, 1)), [[1.0], [0.0]])
-    with pytest.raises(ValueError, match=r"covars has shape \(3, 1\), but means asks for \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"covars has shape \(3, 1\), but means needs \(2, 1\)"):
         GMM([0.5, 0.5], np.zeros((2, 1)), np.ones((3, 1)))
     with pytest.raises(ValueError, match=r"means has shape \(2,\)"):
         GMM([0.5, 0.5], [0.0, 1.0], [[1.0], [1.0]])

@@ -272,5 +272,5 @@ def test_arrays_of_a_loaded_estimator_can_be_written_to(tmp_path):
 def test_an_unfinished_fit_is_not_saved(tmp_path):
     fit = vhem.load(FILES / "VHEM.vhem")
     del fit.centers_
-    with pytest.raises(ValueError, match=r"this VHEM lacks centers_: its fit did not end\. Fit it, then save it"):
+    with pytest.raises(ValueError, match=r"this VHEM lacks centers_: its fit did not finish\. Fit it, then save it"):
         fit.save(tmp_path / "m")

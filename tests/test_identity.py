@@ -95,7 +95,7 @@ def test_numbers_and_text_that_look_alike():
 
 
 def test_an_id_names_one_sequence():
-    with pytest.raises(ValueError, match=r"sequences 0 and 2 'a'.*as groups"):
+    with pytest.raises(ValueError, match=r"sequences 0 and 2 the same id, 'a'.*as groups"):
         Sequences([[1.0], [2.0], [3.0]], ids=["a", "b", "a"])
     with pytest.raises(ValueError, match="sequences 0 and 1"):
         Sequences.from_concatenated([1.0, 2.0], [1, 1], ids=[5, 5])

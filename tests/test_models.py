@@ -56,8 +56,8 @@ def test_means_decide_what_covars_mean():
             {"startprob": [0.5, 0.6]},
             "the HMM: startprob sums to 1.1 instead of 1; if it holds counts, divide it by its sum",
         ),
-        ({"startprob": [1.5, -0.5]}, "the HMM: startprob has -0.5 at 1; probabilities are not negative"),
-        ({"startprob": [1.0]}, r"startprob has shape \(1,\), but the emissions ask for \(2,\)"),
+        ({"startprob": [1.5, -0.5]}, "the HMM: startprob has -0.5 at 1; probabilities must not be negative"),
+        ({"startprob": [1.0]}, r"startprob has shape \(1,\), but the emissions need \(2,\)"),
         ({"transmat": [[0.9, 0.1], [0.5, 0.4]]}, "the HMM, state 1: transmat sums to 0.9"),
         ({"transmat": [[0.9, np.nan], [0.5, 0.5]]}, "the HMM, state 0: transmat has nan"),
         ({"means": [[0.0, 0.0], [np.inf, 0.0]]}, "the HMM, state 1: means has inf"),
@@ -66,7 +66,7 @@ def test_means_decide_what_covars_mean():
         ({"covars": [[1.0, 1.0], [1.0, -2.0]]}, "dimension 1 is -2.0. Variances must be positive"),
         (
             {"covars": np.ones((2, 3))},
-            r"covars has shape \(2, 3\), but means asks for \(2, 2\) or \(2, 2, 2\)",
+            r"covars has shape \(2, 3\), but means needs \(2, 2\) or \(2, 2, 2\)",
         ),
         (
             {"covars": np.ones((2, 2, 2))},
@@ -110,7 +110,7 @@ def test_an_h3m_names_the_hmm_by_index_and_id():
     [
         ({"weights": [0.5, 0.5]}, "weights has shape .* for 3 HMMs"),
         ({"weights": [0.5, 0.6, -0.1]}, "weights of HMM 2 is -0.1"),
-        ({"weights": [0.5, 0.5, 0.5]}, "weights sums to 1.5 instead of 1"),
+        ({"weights": [0.5, 0.5, 0.5]}, "weights sum to 1.5 instead of 1"),
         ({"weights": [0.5, 0.5, np.nan]}, "weights of HMM 2 is nan"),
         ({"n_states": [2, 2, 3]}, "n_states of HMM 2 is 3; the arrays have room for 1 to 2"),
         ({"n_states": [2, 2]}, "n_states must be 3 integers"),
@@ -138,7 +138,7 @@ def test_refused_lists_of_hmms():
 def test_a_row_of_zeros_hints_at_padding():
     arrays = stacked()
     arrays["transmat"][1, 1] = 0.0
-    with pytest.raises(ValueError, match=r"HMM 1, state 1: .*padding is declared by n_states"):
+    with pytest.raises(ValueError, match=r"HMM 1, state 1: .*declare padding with n_states"):
         H3M.from_arrays(**arrays)
 
 
@@ -226,9 +226,9 @@ def test_subsets():
     assert same(h3m[np.int64(1)], list(h3m)[1])
     with pytest.raises(IndexError):
         h3m[5]
-    with pytest.raises(ValueError, match="chooses no HMM"):
+    with pytest.raises(ValueError, match="selects no HMM"):
         h3m[h3m.weights > 1]
-    with pytest.raises(ValueError, match="chooses no HMM"):
+    with pytest.raises(ValueError, match="selects no HMM"):
         h3m[[]]
 
 
@@ -427,7 +427,7 @@ def test_structural_zeros_are_never_sampled():
     [
         ((0, 5), "n_sequences must be a positive"),
         ((2, 0), "length must be positive"),
-        ((2, [1, 2, 3]), "2 of them"),
+        ((2, [1, 2, 3]), "2 integers"),
     ],
 )
 def test_refused_sizes_of_samples(arguments, message):

@@ -63,7 +63,7 @@ def test_lists_of_hmmlearn_models_are_clustered():
     h3m = from_hmmlearn(models, ids=["a", "b", "c"])
     assert h3m.ids == ["a", "b", "c"]
     VHEM(1).fit(h3m)
-    with pytest.raises(TypeError, match=r"convert it by vhem\.from_hmmlearn"):
+    with pytest.raises(TypeError, match=r"convert it with vhem\.from_hmmlearn"):
         VHEM(1).fit(models)
 
 
@@ -282,5 +282,5 @@ def test_models_of_the_toolbox_are_saved_and_loaded(faces, tmp_path):
 def test_an_archive_that_unfolds_to_very_much_is_refused(tmp_path):
     path = tmp_path / "m.npz"
     np.savez_compressed(path, startprob=np.zeros(10**6))
-    with pytest.raises(ValueError, match=r"it unfolds to 8,000,\d+ bytes, more than 200 times its"):
+    with pytest.raises(ValueError, match=r"it unpacks to 8,000,\d+ bytes, more than 200 times its"):
         from_npz(path)

@@ -396,7 +396,7 @@ def test_broken_parts_are_named(poisoned):
 @pytest.mark.parametrize("executor", ["serial", "threads"])
 def test_broken_parts_can_be_skipped_and_are_counted(poisoned, data, executor):
     other = Part("other columns", lambda: data[1].X.reshape(-1, 40, 2)[:10, :, :1])
-    with pytest.warns(RuntimeWarning, match="5 of 9 parts were skipped, 'day1.parquet"):
+    with pytest.warns(RuntimeWarning, match="5 of 9 parts were skipped, for example 'day1.parquet"):
         fit = estimator(on_error="skip", executor=executor).fit([*poisoned, other])
     assert [name.split(",")[0] for name, _ in fit.skipped_] == [
         "day1.parquet", "day3.parquet", "day4.parquet", "day6.parquet", "other columns",

@@ -135,7 +135,7 @@ def test_chunks_do_not_show(tmp_path_factory, data):
         ("id,x\na,1\na,2\nb,oops\n", r"row 4: column 'x' has 'oops', which is not a number"),
         ("id,x\na,1\n\na,2\nb,inf\n", r"row 5: column 'x' has 'inf'; values must be finite"),
         ("id,x\na,1\na,2\nb,1_0\n", r"row 4: column 'x' has '1_0', which is not a number"),
-        ("id;x\na;1,5\nb;2.5\n", r"row 3: column 'x' has '2\.5', with a point where decimals have commas"),
+        ("id;x\na;1,5\nb;2.5\n", r"row 3: column 'x' has '2\.5', with a point, where other decimals have commas"),
         ("id,x\na,1\n,2\n", r"row 3: column 'id' is empty; fill it or drop the row"),
         ("id,time,x\na,1,1\nb,1,2\na,2,3\na,1,4\n", r"sequence 'a' has two rows with time = 1\.0 \(row 2 and row 5\)"),
         ("id,time,x\na,1,1\na,,2\n", r"row 3: column 'time' is empty; give every row its time"),
@@ -147,10 +147,10 @@ def test_chunks_do_not_show(tmp_path_factory, data):
         ("id,x\n", "a header but no rows"),
         ("", "is empty"),
         ("\n\n", "is empty"),
-        ("a,b\n1,2\n", r"which column names the sequences\? The columns are 'a', 'b'\. Give id"),
-        ("first,second,x\nu,v,1\n", r"which column names the sequences\? The columns are 'first', 'second', 'x'"),
+        ("a,b\n1,2\n", r"which column identifies the sequences\? The columns are 'a', 'b'\. Give id"),
+        ("first,second,x\nu,v,1\n", r"which column identifies the sequences\? The columns are 'first', 'second', 'x'"),
         ("id,name\na,b\n", "no column of numbers is left for the values"),
-        ("id,sequence,x\na,b,1\n", "which column names the sequences"),
+        ("id,sequence,x\na,b,1\n", "which column identifies the sequences"),
     ],
 )
 def test_refusals_name_the_row_and_the_cure(tmp_path, lines, message):
@@ -164,7 +164,9 @@ def test_refusals_name_the_row_and_the_cure(tmp_path, lines, message):
 def test_groups_that_contradict_each_other(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("id,sex,x\na,f,1\nb,m,2\na,m,3\n")
-    with pytest.raises(ValueError, match=r"'a' has sex = 'f' \(row 2\) and 'm' \(row 4\); a sequence has one group"):
+    with pytest.raises(
+        ValueError, match=r"'a' has sex = 'f' \(row 2\) and 'm' \(row 4\); a sequence has only one group"
+    ):
         read_sequences(path, group="sex")
     with pytest.raises(ValueError, match=r"there is no column 'z'; the columns are 'id', 'sex', 'x'"):
         read_sequences(path, values="z")
@@ -217,7 +219,7 @@ def test_parquet_and_spreadsheets(tmp_path):
     assert read_sequences(tmp_path / "t.parquet") == EXPECTED
     pq.write_table(pa.table({"x": [1.0, 2.0]}), tmp_path / "one.parquet")
     assert read_sequences(tmp_path / "one.parquet", id=[]).ids == ["one"]
-    with pytest.raises(ValueError, match=r"one\.parquet: which column names the sequences"):
+    with pytest.raises(ValueError, match=r"one\.parquet: which column identifies the sequences"):
         read_sequences(tmp_path / "one.parquet")
     for broken in ("broken.parquet", "broken.xls", "broken.npz"):
         (tmp_path / broken).write_bytes(b"no such thing")
@@ -380,7 +382,7 @@ def test_multi_index_frames():
     assert list(frame.columns) == ["x", "y"]
     assert Sequences.from_multiindex(frame) == s
     assert Sequences.from_multiindex(frame.iloc[::-1]) == s[[1, 0]]
-    with pytest.raises(ValueError, match="instance 'b' has a time twice"):
+    with pytest.raises(ValueError, match="instance 'b' has two rows with the same time"):
         Sequences.from_multiindex(pd.concat([frame, frame.iloc[:1]]))
     with pytest.raises(TypeError, match="index of two levels"):
         Sequences.from_multiindex(frame.reset_index())

@@ -91,7 +91,7 @@ def test_levels_fitted_anew_are_told_apart_from_the_tree(tmp_path):
     tree.labels_[1] = np.roll(tree.labels_[1], 1)  # as if some members had moved
     moved = int((tree.labels_[1] != tree.parents_[1][tree.parents_[0]]).sum())
     text = report.write(tmp_path / "r.html", tree, classes=CLASSES).read_text(encoding="utf-8")
-    assert f"Level 2 was fitted to all members anew: {moved} of them" in text
+    assert f"Level 2 was fitted to all members again: {moved} of them" in text
     assert f"{adjusted_rand_score(CLASSES, tree.labels_[1]):.3f}</td>" in text
 
 
@@ -216,7 +216,7 @@ def test_image_files_are_taken_as_they_are(tmp_path, kind):
     ("arguments", "error", "message"),
     [
         ({"hmms": None}, ValueError, "needs the HMMs that it was fitted to"),
-        ({"hmms": STUDY.hmms[:5]}, ValueError, "the fit has 12 inputs, but 5 are given"),
+        ({"hmms": STUDY.hmms[:5]}, ValueError, "the fit has 12 inputs, but 5 were given"),
         ({"classes": ["a"]}, ValueError, "classes has 1 entries for 12 members"),
         ({"names": ["x"]}, ValueError, "names has 1 entries, but the HMMs have 2 dimensions"),
         ({"sequences": list(STUDY.sequences)[:5]}, ValueError, "5 sequences for 12 HMMs; say which"),

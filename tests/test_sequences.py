@@ -170,7 +170,7 @@ def test_refused_lengths(lengths, message):
 
 
 def test_an_index_that_chooses_nothing():
-    with pytest.raises(ValueError, match="chooses no sequence"):
+    with pytest.raises(ValueError, match="selects no sequence"):
         Sequences(ARRAYS)[[]]
     with pytest.raises(IndexError):
         Sequences(ARRAYS)[3]
@@ -242,7 +242,7 @@ def test_a_table_is_no_list_of_sequences():
 def test_tables_name_the_column_they_lack():
     with pytest.raises(ValueError, match="no column 'z'; it has 'who', 'when', 'x', 'y', 'sex'"):
         Sequences.from_table(as_pandas(COLUMNS), id="who", values=["z"])
-    with pytest.raises(ValueError, match="values names no column"):
+    with pytest.raises(ValueError, match="values is empty"):
         Sequences.from_table(as_pandas(COLUMNS), id="who", values=[])
     with pytest.raises(TypeError, match="named columns, got list"):
         Sequences.from_table([1, 2], id="who", values=["x"])

@@ -55,5 +55,5 @@ def test_the_face_beside_the_table(folder):
     assert embedded(folder / "face.png")[1:] == (320, 400)
     run("demo", "--table", "fixations.csv")  # again, over its own
     (folder / "face.png").write_bytes(b"somebody's own")
-    assert "face.png is there already" in run("demo", "--table", "fixations.csv", code=1).stderr
+    assert "face.png already exists" in run("demo", "--table", "fixations.csv", code=1).stderr
     assert (folder / "face.png").read_bytes() == b"somebody's own"

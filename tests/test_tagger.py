@@ -96,7 +96,7 @@ def test_files_from_before_songs_had_sizes_of_their_own(data, tmp_path):
     old = vhem.load(tmp_path / "old.vhem")
     expected = tagger.fit(known, tags).predict_proba(songs)
     np.testing.assert_array_equal(H3MTagger(**SMALL).fit(old, tags).predict_proba(songs), expected)
-    with pytest.raises(ValueError, match="learned with song_states=2, but this tagger has 5"):
+    with pytest.raises(ValueError, match="learned with song_states=2, but this tagger has song_states=5"):
         H3MTagger(**SMALL, song_states=5).fit(old, tags)
     kind = kind_named("H3MTagger")
     state = kind.pack(tagger)
@@ -139,7 +139,7 @@ def test_annotations_and_retrieval(data):
     found = tagger.retrieve(songs, "wild", n_songs=5)
     assert len(found) == 5
     assert (np.diff(probabilities[found, 1]) <= 0).all()
-    with pytest.raises(ValueError, match="there is no tag 'jazz'; there are 'calm'"):
+    with pytest.raises(ValueError, match=r"tag must be one of the tags 'calm'.*got 'jazz'"):
         tagger.retrieve(songs, "jazz")
     with pytest.raises(ValueError, match="n_tags must be between 1 and 3"):
         tagger.annotate(songs)
@@ -220,17 +220,17 @@ def test_bad_input(data):
     tagger = H3MTagger(**SMALL)
     with pytest.raises(ValueError, match=r"y has shape \(15, 3\) for 16 songs"):
         tagger.fit(songs, tags[1:])
-    with pytest.raises(ValueError, match=r"tag 'loud' has no song \(1 such tags\)"):
+    with pytest.raises(ValueError, match=r"1 tag has no song, 'loud' first"):
         tagger.fit(songs, tags * [1, 1, 0], tag_names=["calm", "wild", "loud"])
     with pytest.raises(ValueError, match="y is nan for song 0, tag 0"):
         tagger.fit(songs, np.where(tags > 0, np.nan, 0.0))
-    with pytest.raises(ValueError, match="tag_names must have one name"):
+    with pytest.raises(ValueError, match="tag_names must have a different name"):
         tagger.fit(songs, tags, tag_names=["calm", "wild"])
     with pytest.raises(ValueError, match="sequence 2 has no values"):
         tagger.fit([songs[0], songs[1], np.full((30, 2), np.nan)], np.ones((3, 1)))
-    with pytest.raises(ValueError, match="learned with song_states=2, but this tagger has 3"):
+    with pytest.raises(ValueError, match="learned with song_states=2, but this tagger has song_states=3"):
         H3MTagger(**{**SMALL, "n_states": 3}).fit(tagger.learn_songs(songs), tags)
-    with pytest.raises(ValueError, match="X has 1 dimensions, but training songs had 2"):
+    with pytest.raises(ValueError, match="X has 1 dimension, but the training songs had 2"):
         tagger.fit(songs, tags).predict_proba([np.zeros(30)])
 
 
@@ -240,7 +240,7 @@ def test_missing_values_in_songs(data):
     X[::9, 0] = np.nan
     gaps = Sequences.from_concatenated(X, songs.lengths)
     assert retrieval_scores(tags, H3MTagger(**SMALL).fit(gaps, tags).predict_proba(gaps)).auc[:2].min() > 0.9
-    with pytest.raises(ValueError, match="misses a value at frame 0"):
+    with pytest.raises(ValueError, match="has a missing value at frame 0"):
         H3MTagger(**SMALL_DTM).fit(gaps, tags)
 
 

@@ -438,7 +438,7 @@ def test_bad_input_is_named():
         VHEM(2).fit([h3m[0], np.zeros((10, 2))])
     with pytest.raises(TypeError, match="got an empty list"):
         VHEM(2).fit([])
-    with pytest.raises(TypeError, match=r"got GaussianHMM: convert it by vhem\.from_hmmlearn"):
+    with pytest.raises(TypeError, match=r"got GaussianHMM: convert it with vhem\.from_hmmlearn"):
         VHEM(2).fit(GaussianHMM(2).fit(np.random.default_rng(0).normal(size=(50, 1))))
     with pytest.raises(TypeError, match="these are HMMs, not sequences"):
         h3m.predict([h3m[0]])

@@ -1,4 +1,4 @@
-"""Cluster hidden Markov models by the distributions they represent, and sequences through them."""
+"""Cluster hidden Markov models by the distributions they represent, and sequences by way of them."""
 
 from vhem import plotting, report
 from vhem._support.errors import (

@@ -1,4 +1,4 @@
-"""Features of audio: mel-frequency cepstral coefficients with their differences, by librosa (the extra `audio`)."""
+"""Audio features: mel-frequency cepstral coefficients with their differences, by librosa (the extra `audio`)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_choice, check_integer, check_real
+from vhem._support.errors import ParameterError
 from vhem._support.optional import how_to_install
 
 _DELTA_WIDTH = 9  # frames over which differences are taken
@@ -29,14 +30,14 @@ def read_audio(path: str | Path, sample_rate: int = 22050) -> FloatArray:
     Parameters
     ----------
     path : path
-        A wav, flac or ogg file, and whatever else the installed soundfile reads.
+        A wav, flac or ogg file, or any other format that the installed soundfile reads.
     sample_rate : int
-        Samples per second that are wanted; the file's are converted.
+        Samples per second of the result; the file is resampled.
 
     Returns
     -------
     array of shape (n_samples,)
-        The mean of the file's channels, between -1 and 1.
+        The average of the file's channels, between -1 and 1.
 
     Examples
     --------
@@ -81,7 +82,7 @@ def mfcc(
     n_mfcc : int
         Coefficients per frame.
     differences : {0, 1, 2}
-        How many orders of differences over time are appended to the coefficients.
+        Number of orders of differences over time that are appended to the coefficients.
     sample_rate : int
         Samples per second.
     window, overlap : float
@@ -109,9 +110,9 @@ def mfcc(
     check_real("window", window, 0.0, open_interval=True)
     check_choice("window_shape", window_shape, ("hann", "hamming"))
     if differences not in (0, 1, 2) or isinstance(differences, bool):
-        raise ValueError(f"differences must be 0, 1 or 2, got {differences!r}.")
+        raise ParameterError("differences", differences, "must be 0, 1 or 2")
     if not 0 <= overlap < 1:
-        raise ValueError(f"overlap must be at least 0 and less than 1, got {overlap!r}.")
+        raise ParameterError("overlap", overlap, "must be at least 0 and less than 1")
     librosa = _librosa()
     samples = _samples(audio, sample_rate)
     size = round(window * sample_rate)
@@ -136,5 +137,5 @@ def _samples(audio: Any, sample_rate: int) -> FloatArray:
     if samples.ndim != 1 or not samples.size:
         raise ValueError(f"audio has shape {samples.shape}; give one channel of samples, or a path.")
     if not np.isfinite(samples).all():
-        raise ValueError("audio holds NaN or infinite samples; cut them out.")
+        raise ValueError("audio holds NaN or infinite samples; remove them.")
     return samples

@@ -1,4 +1,4 @@
-"""The main job end to end on a small simulated study: `make demo`."""
+"""A complete example on a small simulated study: `make demo`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main(path: Path = Path("results/demo.html")) -> None:
     print(
         f"A simulated study: {len(study.strategies)} viewers looked at faces, {len(study.sequences)} trials, "
         f"{len(study.sequences.X)} fixations.\nEach viewer follows one of {n_strategies} strategies, "
-        "which the program is not told.\n"
+        "which the program does not know.\n"
     )
     begin = time.perf_counter()
     hmms = fit_hmms(study.sequences, n_states=3, groups=study.sequences.groups, n_init=5, random_state=0)
@@ -53,11 +53,11 @@ def main(path: Path = Path("results/demo.html")) -> None:
         title="How 40 viewers look at faces",
         command="vhem demo",
     )
-    print(f"\nThe report, to be opened in a browser: {written.resolve()}")
+    print(f"\nThe report, to open in a browser: {written.resolve()}")
 
 
 def describe_cluster(cluster: int, center: HMM, fit: VHEM, study: SimulatedStudy) -> None:
-    """Print who is in a cluster and how its centre looks at a face."""
+    """Print the members of a cluster and how its centre looks at a face."""
     members = fit.labels_ == cluster
     truth = np.bincount(study.strategies[members], minlength=len(study.strategy_names))
     mix = ", ".join(f"{n} follow '{name}'" for n, name in zip(truth, study.strategy_names, strict=True) if n)

@@ -1,6 +1,6 @@
 """How well clusters, annotations and rankings agree with the truth, by the paper's conventions.
 
-What scikit-learn has is taken from there: the Rand index is `sklearn.metrics.rand_score`, adjusted or not, and
+What scikit-learn provides is taken from there: the Rand index is `sklearn.metrics.rand_score`, adjusted or not, and
 `retrieval_scores` calls its average precision and area under ROC.
 """
 
@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import ParameterError
 
 
 class AnnotationScores(NamedTuple):
-    """Precision, recall and F of every tag; NaN marks a tag that none of the songs has."""
+    """Precision, recall and F of every tag; NaN for a tag that no song has."""
 
     precision: FloatArray
     recall: FloatArray
@@ -28,14 +29,14 @@ class AnnotationScores(NamedTuple):
 
 
 class RetrievalScores(NamedTuple):
-    """How well songs are ranked for every tag; NaN marks a tag that none of the songs, or all of them, have."""
+    """How well songs are ranked for every tag; NaN for a tag that no song, or every song, has."""
 
     average_precision: FloatArray
     auc: FloatArray  #: area under the receiver operating characteristic
     precision_at_k: FloatArray
 
     def means(self) -> dict[str, float]:
-        """Return the mean of each over the tags; that of the average precisions is known as MAP."""
+        """Return the mean of each over the tags; the mean average precision is known as MAP."""
         return _means(self)
 
 
@@ -45,7 +46,7 @@ def _means(scores: AnnotationScores | RetrievalScores) -> dict[str, float]:
 
 
 def best_tags(scores: npt.ArrayLike, n_tags: int = 10) -> IntArray:
-    """Return the columns of the `n_tags` highest scores of each song, best first; of equals, the first column.
+    """Return the columns of the `n_tags` highest scores of each song, best first; ties go to the first column.
 
     Examples
     --------
@@ -54,7 +55,7 @@ def best_tags(scores: npt.ArrayLike, n_tags: int = 10) -> IntArray:
     """
     values = _matrix("scores", scores)
     if not 1 <= n_tags <= values.shape[1]:
-        raise ValueError(f"n_tags must be between 1 and {values.shape[1]}, the number of tags, got {n_tags!r}.")
+        raise ParameterError("n_tags", n_tags, "must be between 1 and {n}, the number of tags", n=values.shape[1])
     return np.asarray(np.argsort(-values, axis=1, kind="stable")[:, :n_tags], dtype=np.int64)
 
 
@@ -68,17 +69,17 @@ def annotation_scores(
     truth : array of shape (n_songs, V)
         Whether a song has a tag.
     scores : array of shape (n_songs, V)
-        How much a tag suits a song, such as the probabilities of `H3MTagger`.
+        How well a tag fits a song, such as the probabilities of `H3MTagger`.
     n_tags : int
         Tags given to each song.
     training_share : array of shape (V,), optional
         Share of the training songs that have each tag. The precision of a tag that is given to no song is undefined,
-        and is replaced by this, what a blind guess would reach; zero by default.
+        and is replaced by this, the precision of a random guess; zero by default.
 
     Returns
     -------
     AnnotationScores
-        One value per tag. F is 0 where precision and recall both are.
+        One value per tag. F is 0 if precision and recall are both 0.
 
     Examples
     --------
@@ -109,9 +110,9 @@ def retrieval_scores(truth: npt.ArrayLike, scores: npt.ArrayLike, k: int = 10) -
     truth : array of shape (n_songs, V)
         Whether a song has a tag.
     scores : array of shape (n_songs, V)
-        How much a tag suits a song.
+        How well a tag fits a song.
     k : int
-        Length of the top of the ranking that the last score looks at.
+        Number of top-ranked songs for the last score.
 
     Returns
     -------
@@ -138,7 +139,7 @@ def retrieval_scores(truth: npt.ArrayLike, scores: npt.ArrayLike, k: int = 10) -
 def precision_at_k(relevant: npt.ArrayLike, scores: npt.ArrayLike, k: int = 10) -> float:
     """Return the share of relevant items among the k with the highest scores.
 
-    Of equal scores, the first come first. Where there are fewer than k items, all are looked at.
+    Ties go to the first. If there are fewer than k items, all are used.
 
     Examples
     --------
@@ -146,7 +147,7 @@ def precision_at_k(relevant: npt.ArrayLike, scores: npt.ArrayLike, k: int = 10) 
     0.6666666666666666
     """
     if k < 1:
-        raise ValueError(f"k must be at least 1, got {k!r}.")
+        raise ParameterError("k", k, "must be at least 1")
     top = np.argsort(-np.asarray(scores, dtype=np.float64), kind="stable")[:k]
     return float(np.asarray(relevant, dtype=bool)[top].mean())
 
@@ -157,7 +158,7 @@ def _matrix(name: str, values: npt.ArrayLike) -> FloatArray:
         raise ValueError(f"{name} has shape {array.shape}; it must be (songs, tags).")
     if np.isnan(array).any():
         song, tag = (int(i) for i in np.argwhere(np.isnan(array))[0])
-        raise ValueError(f"{name} is NaN for song {song}, tag {tag}; leave out songs that have no value.")
+        raise ValueError(f"{name} is NaN for song {song}, tag {tag}; leave out songs without a value.")
     return array
 
 
@@ -166,12 +167,12 @@ def _same_shape(truth: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[npt.NDArra
     if relevant.shape != values.shape:
         raise ValueError(f"truth has shape {relevant.shape} but scores {values.shape}; they must agree.")
     if not np.isin(relevant, (0.0, 1.0)).all():
-        raise ValueError("truth must be 0 or 1 everywhere; for soft annotations, write for example soft >= 0.5.")
+        raise ValueError("truth must be 0 or 1 everywhere; for soft annotations, pass for example soft >= 0.5.")
     return relevant.astype(bool), values
 
 
 def purity(classes: npt.ArrayLike, labels: npt.ArrayLike) -> float:
-    """Return the share of inputs that belong to the commonest class of their cluster.
+    """Return the share of inputs that belong to the most common class of their cluster.
 
     Examples
     --------
@@ -186,7 +187,7 @@ def best_attainable_rand(classes: npt.ArrayLike, n_clusters: int) -> float:
     """Return the highest Rand index that any clustering into `n_clusters` can have with these classes.
 
     With fewer clusters than classes, classes must be merged, which the Rand index counts as errors. Splitting a class
-    costs more than merging it whole where classes are about equally large, so only whole classes are merged here.
+    costs more than merging it whole if classes are about equally large, so only whole classes are merged here.
 
     Examples
     --------

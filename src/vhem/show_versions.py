@@ -1,4 +1,4 @@
-"""What runs here: for reports of faults."""
+"""What is installed: for bug reports."""
 
 from __future__ import annotations
 

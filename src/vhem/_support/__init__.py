@@ -1,1 +1,1 @@
-"""Small helpers that every room may use."""
+"""Small helpers that every package may use."""

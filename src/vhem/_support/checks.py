@@ -32,7 +32,7 @@ def _is_integer(value: Any, minimum: int) -> bool:
 
 
 def check_enough(name: str, wanted: int, found: int, thing: str) -> None:
-    """Refuse more clusters than there are things to put into them, as scikit-learn does."""
+    """Refuse more clusters than there are items, as scikit-learn does."""
     if wanted > found:
         raise ParameterError(
             name,
@@ -45,7 +45,7 @@ def check_enough(name: str, wanted: int, found: int, thing: str) -> None:
 
 
 def check_as_many(n_given: int, thing: str, name: str, n: int) -> None:
-    """Refuse an `init` of more or fewer things than the parameter `name` says."""
+    """Refuse an `init` with more or fewer items than the parameter `name` says."""
     if n_given != n:
         raise ParameterError(
             name, n, "is {value}, but {init} has {things}: make them agree", things=format(Count(n_given), thing)
@@ -77,7 +77,7 @@ def check_flag(name: str, value: Any) -> bool:
 
 
 def check_in_range(what: str, value: FloatArray | float) -> None:
-    """Refuse what has left the range of double precision."""
+    """Refuse values outside the range of double precision."""
     if not np.all(np.isfinite(value)):
         raise InputError(
             "{what} is not finite: means, covariances or {n_virtual} are too extreme for double precision",

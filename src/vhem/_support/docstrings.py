@@ -1,4 +1,4 @@
-"""What the docstrings of several functions have in common is written once."""
+"""Text that several docstrings share, written once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def sharing(**texts: str) -> Callable[[T], T]:
-    """Return a decorator that puts texts in the place of the lines ``<name>`` of a docstring.
+    """Return a decorator that replaces the lines ``<name>`` of a docstring.
 
     Examples
     --------

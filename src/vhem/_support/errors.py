@@ -1,8 +1,8 @@
-"""Errors and warnings are data: what is wrong, the parameters it speaks of, the values, and the cures.
+"""Errors and warnings are data: what is wrong, the parameters involved, the values, and the cures.
 
-A message is a template. A field is a value if it is given by keyword, and else names a parameter; ``{tol:1e-5}`` is a
-parameter with a value. Python shows parameters as they are; the command shows its own options. Users' own words are
-values, and nobody ever rewrites them.
+A message is a template. A field is a value if it is given by keyword, and otherwise names a parameter; ``{tol:1e-5}``
+is a parameter with a value. Python shows parameters as they are; the command shows its own options. Users' own words
+are values, and are never rewritten.
 
 >>> error = InputError("there are {n:HMM} for {what}", "raise {n_init}", "set {tol:0}", n=Count(1), what="{n_init}.csv")
 >>> str(error)
@@ -22,12 +22,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from vhem._support.phrases import Count
 
-#: From a parameter's name, and its value where one is told, to what is shown; None where there is no such thing.
+#: From a parameter's name, and its value if one is shown, to what is displayed; None if there is no such thing.
 Naming = Callable[[str, str | None], str | None]
 
 
 def in_python(name: str, value: str | None) -> str:
-    """Return a parameter as Python's users write it."""
+    """Return a parameter as Python users write it."""
     return name if value is None else f"{name}={value}"
 
 
@@ -59,7 +59,7 @@ class _Fields(dict[str, Any]):
         return _Parameter(name, self._naming)
 
 
-class Explained(Exception):  # noqa: N818  (of warnings too)
+class Explained(Exception):  # noqa: N818  (base of warnings too)
     """Base of errors and warnings whose message is data.
 
     Parameters
@@ -67,10 +67,10 @@ class Explained(Exception):  # noqa: N818  (of warnings too)
     problem : str
         What is wrong: a template, without a full stop.
     *cures : str
-        What may be done about it, each a template. Those that speak of a parameter which is not offered where the
-        message is shown are left out there.
+        What can be done about it, each a template. Cures that name a parameter which does not exist where the message
+        is shown are left out.
     **values : object
-        Values of the templates' fields. Another such error is shown in the same words.
+        Values of the templates' fields. An error among them is shown with the same naming.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class Explained(Exception):  # noqa: N818  (of warnings too)
                 continue
         return ", or ".join(told)
 
-    def __reduce__(self) -> Any:  # a template is not told from its text: copies are not made through __init__
+    def __reduce__(self) -> Any:  # the text does not give back the template: copies bypass __init__
         return _copy, (type(self), self.args, self.__dict__)
 
 
@@ -118,23 +118,23 @@ class InputError(Explained, ValueError):
 
 
 class InputTypeError(Explained, TypeError):
-    """What was given is of the wrong kind."""
+    """What was given is of the wrong type."""
 
 
 class ParameterError(InputError):
-    """A parameter has a value that it cannot have.
+    """A parameter has an invalid value.
 
     Parameters
     ----------
     name : str
         The parameter.
     value : object
-        Its value; told at the end, unless `problem` has a field `value`.
+        Its value; shown at the end, unless `problem` has a field `value`.
     problem : str
         What is wrong, in words that follow the name, "must be positive", or that have a field `name`, "each of {name}
         must be positive".
     *cures, **values
-        As of any error.
+        As for any error.
 
     Examples
     --------
@@ -158,17 +158,17 @@ class CellError(InputError):
     problem : str
         What is wrong, in words that follow the column's name: "has {value!r}, which is not a number".
     *cures : str
-        As of any error.
+        As for any error.
     value : object
         What the cell holds.
     file : str or Path, optional
         The file.
     row : int or str, optional
-        The row, as people count, or words for where it is.
+        The row, counted from 1, or a description of its place.
     column : str, optional
         The column's name.
     **values
-        As of any error.
+        As for any error.
 
     Examples
     --------
@@ -196,7 +196,7 @@ class CellError(InputError):
         super().__init__(where + problem, *cures, value=value, column=column, place=place, **values)
 
     def at(self, file: str | Path | None, row: int | str | None, column: str | None) -> Self:
-        """Return the same error with the place of its cell."""
+        """Return the same error with the location of its cell."""
         problem, cures, values = self._said
         return type(self)(problem, *cures, value=self.value, file=file, row=row, column=column, **values)
 
@@ -206,17 +206,17 @@ class InputWarning(Explained, UserWarning):
 
 
 class FitWarning(Explained, RuntimeWarning):
-    """The result of a fit can be used, but something about it should be known."""
+    """The result of a fit can be used, but there is something to know about it."""
 
 
 def warn_if_any(n: int, problem: str, /, *cures: str, stacklevel: int, **values: Any) -> None:
-    """Warn of things that were counted, where there are any; the templates' field `n` is their number."""
+    """Warn about things that were counted, if there are any; the templates' field `n` is their number."""
     if n:
         warnings.warn(FitWarning(problem, *cures, n=Count(n), **values), stacklevel=stacklevel + 1)
 
 
 class NotConvergedWarning(Explained, ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
-    """A fit stopped before it had converged: `who` after `max_iter` iterations, and `what` had not yet settled."""
+    """A fit stopped before it had converged: `who` after `max_iter` iterations, before `what` had converged."""
 
     def __init__(self, who: str, what: str, max_iter: int) -> None:
         self.max_iter = max_iter
@@ -242,8 +242,8 @@ class BoundError(Explained, RuntimeError):
     def __init__(self, what: str, before: float, after: float, iteration: int | None = None) -> None:
         when = "" if iteration is None else " in iteration {iteration}"
         super().__init__(
-            "{what} fell from {before!r} to {after!r}" + when + ". It cannot: this is a fault of vhem, or values so "
-            "extreme, or covariances so ill-conditioned, that digits are lost",
+            "{what} fell from {before!r} to {after!r}" + when + ". This should be impossible: it is a bug in "
+            "vhem, or values are so extreme, or covariances so ill-conditioned, that digits are lost",
             "Rescale the observations",
             "raise {reg_covar}",
             "report it if that does not help",

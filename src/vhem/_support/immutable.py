@@ -1,4 +1,4 @@
-"""Objects whose attributes and arrays cannot be changed once they are made."""
+"""Objects whose attributes and arrays cannot be changed once created."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 
 def frozen(array: npt.NDArray[Scalar]) -> npt.NDArray[Scalar]:
-    """Return a read-only, C-contiguous view of `array`, or a copy where its memory is not contiguous."""
+    """Return a read-only, C-contiguous view of `array`, or a copy if its memory is not contiguous."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
@@ -24,7 +24,7 @@ class FixedList(list[Any]):
     """A list that cannot be changed, and equals any list of the same items."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("this list belongs to an immutable object. Make a copy by list(…), or a new object.")
+        raise TypeError("this list belongs to an immutable object. Make a copy with list(…), or a new object.")
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse
@@ -36,7 +36,7 @@ class FixedList(list[Any]):
 class Immutable(Saveable):
     """Base of the library's values: attributes are set once, through `_set`; arrays and lists are read-only.
 
-    Two of one type are equal if all their attributes are; missing values (NaN) count as equal.
+    Two of the same type are equal if all their attributes are; missing values (NaN) count as equal.
     """
 
     def _set(self, **attributes: Any) -> None:
@@ -44,7 +44,7 @@ class Immutable(Saveable):
             object.__setattr__(self, name, _frozen(value))
 
     def _restore(self, state: State) -> None:
-        """Keep the values of a file to the last bit."""
+        """Keep the values of a file exactly."""
         self._set(**state)
 
     def __setattr__(self, name: str, value: Any) -> NoReturn:
@@ -74,7 +74,7 @@ def _frozen(value: Any) -> Any:
 
 
 def check_alike(state: State, made: Any, names: Iterable[str]) -> None:
-    """Refuse arrays of a file that a constructor would change: of other types or axes than those it has `made`."""
+    """Refuse arrays of a file that a constructor would change: those of other types or axes than it `made`."""
     for name in names:
         value, own = state[name], getattr(made, name)
         if not isinstance(value, np.ndarray) or value.dtype != own.dtype or value.shape[:1] != own.shape[:1]:
@@ -86,8 +86,8 @@ def check_alike(state: State, made: Any, names: Iterable[str]) -> None:
 def register_model(cls: type[Immutable], *names: str) -> None:
     """Register a class whose constructor takes these attributes.
 
-    The constructor checks what is in a file. It also divides probabilities by their sum; those of a file are the result
-    of that, and must not change, so the arrays are then kept as they are.
+    The constructor checks what is in a file. It also divides probabilities by their sum; those of a file have been
+    divided already and must not change, so the arrays are kept as they are.
     """
 
     def unpack(state: State) -> Immutable:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 
 def checked_ids(ids: Iterable[Any] | None, n: int, things: str) -> list[Any]:
-    """Return one id for each of n things: 0, 1, … if none are given."""
+    """Return one id for each of n items: 0, 1, … if none are given."""
     if ids is None:
         return list(range(n))
     names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
@@ -23,7 +23,7 @@ def checked_ids(ids: Iterable[Any] | None, n: int, things: str) -> list[Any]:
 
 
 def positions(index: Any, n: int, thing: str) -> npt.NDArray[np.intp]:
-    """Return the positions that an integer (0-d), slice, index array or mask chooses among n things.
+    """Return the positions that an integer (0-d), slice, index array or mask selects among n items.
 
     Examples
     --------
@@ -32,15 +32,15 @@ def positions(index: Any, n: int, thing: str) -> npt.NDArray[np.intp]:
     """
     if not isinstance(index, slice):
         index = np.asarray(index)
-        index = index if index.size else index.astype(np.intp)  # NumPy takes an empty list for floats
+        index = index if index.size else index.astype(np.intp)  # NumPy takes an empty list as floats
     chosen = np.asarray(np.arange(n)[index])
     if not chosen.size:
-        raise ValueError(f"the index chooses no {thing}; at least one is needed.")
+        raise ValueError(f"the index selects no {thing}; at least one is needed.")
     return chosen
 
 
 def shares(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return the weights of a subset, divided by their sum; uniform where that is zero.
+    """Return the weights of a subset, divided by their sum; uniform if that is zero.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Paths that users give: what is wrong with one is said in a sentence, with what to do."""
+"""Paths from users: errors say in a sentence what is wrong, and what to do."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 
 def checked_path(path: Any) -> Path:
-    """Return a path; what cannot be one is refused."""
+    """Return a path, or refuse what cannot be one."""
     if not isinstance(path, (str, os.PathLike)) or not str(path):
         raise TypeError(f"path must be the name of a file, as text or a Path, got {path!r}.")
     return Path(path)
 
 
 def existing_file(path: Any) -> Path:
-    """Return the path of a file that is there.
+    """Return the path of an existing file.
 
     Examples
     --------

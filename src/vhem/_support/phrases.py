@@ -8,7 +8,7 @@ LOWERED = "{n:iteration} lowered the likelihood beyond rounding: values are too 
 
 
 class Count(int):
-    """A count; its format tells the noun or verb that goes with it.
+    """A count; its format gives the noun or verb that goes with it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How messages speak of the parts of a model."""
+"""How messages refer to the parts of a model."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from vhem._support.arrays import FloatArray
 
 
 class Names(NamedTuple):
-    """How messages speak of a model: by index and id, or without either where there is only one."""
+    """How messages refer to a model: by index and id, or without either if there is only one."""
 
     ids: list[Any] | None = None
     single: bool = False
 
     def place(self, k: int, state: int | None = None, component: int | None = None) -> str:
-        """Return for example "HMM 3 (id 'a'), state 1, component 0"."""
+        """Return a place, such as "HMM 3 (id 'a'), state 1, component 0"."""
         words = ["the HMM" if self.single else f"HMM {k}"]
         if not self.single and self.ids is not None and self.ids[k] != k:
             words[0] += f" (id {self.ids[k]!r})"

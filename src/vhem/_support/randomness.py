@@ -1,8 +1,10 @@
-"""One seed, one answer: every `random_state` becomes a NumPy Generator here."""
+"""Every `random_state` becomes a NumPy Generator here, so the same seed gives the same result."""
 
 from __future__ import annotations
 
 import numpy as np
+
+from vhem._support.errors import ParameterError
 
 RandomState = int | np.integer | np.random.Generator | np.random.RandomState | None
 
@@ -13,8 +15,8 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
     Parameters
     ----------
     random_state : None, int, Generator or RandomState
-        None takes fresh entropy, an integer is a seed, a Generator is returned as it is, and a RandomState is
-        advanced by one draw, which seeds the Generator.
+        None takes fresh entropy, an integer is a seed, a Generator is returned unchanged, and a RandomState is advanced
+        by one draw, which seeds the Generator.
 
     Returns
     -------
@@ -31,6 +33,5 @@ def generator(random_state: RandomState = None) -> np.random.Generator:
     is_seed = isinstance(random_state, (int, np.integer)) and not isinstance(random_state, bool)
     if isinstance(random_state, np.random.Generator) or random_state is None or (is_seed and random_state >= 0):
         return np.random.default_rng(random_state)
-    raise ValueError(
-        f"random_state must be None, a non-negative integer, a numpy Generator or a RandomState, got {random_state!r}."
-    )
+    problem = "must be None, a non-negative integer, a numpy Generator or a RandomState"
+    raise ParameterError("random_state", random_state, problem)

@@ -1,9 +1,9 @@
 """What can be saved: the kinds of objects that model files hold, and the method `save`.
 
-A kind says how a class becomes a dictionary, and comes back from it. The values of the dictionary may be arrays,
+A kind says how an object becomes a dictionary and is restored from it. The values of the dictionary may be arrays,
 numbers, text, None, booleans, lists, tuples and dictionaries of these, `Ids`, and objects of other registered kinds;
-:mod:`vhem.files` takes care of the rest. To add a class to what `save` and `vhem.load` know, write in its own module,
-below it:
+:mod:`vhem.files` takes care of the rest. To let `save` and `vhem.load` handle a class, write in its own module, below
+it:
 
 for a scikit-learn estimator whose constructor's parameters and attributes ending in "_" are of these types::
 
@@ -18,8 +18,8 @@ for anything else, two functions::
     register(Kind("Tree", Tree, lambda tree: {"layers": tree.layers, …}, lambda state: Tree(state["layers"], …)))
 
 and let the class inherit from `Saveable`, which has the method `save`. Names of kinds are part of the file format: they
-must not change. `unpack` must check what it gets, as a constructor does: a file may come from anywhere. When a kind
-needs to change what it keeps, let `unpack` take the older form too.
+must not change. `unpack` must check what it gets, as a constructor does: a file may come from anywhere. If a kind needs
+to change what it stores, let `unpack` accept the older form too.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """How objects of a class are kept in files."""
+    """How objects of a class are stored in files."""
 
     name: str  #: in the file
     cls: type
     pack: Callable[[Any], State]
     unpack: Callable[[State], Any]
-    rows: tuple[str, ...] = ()  #: entries with one row per member, that `load(path, index)` cuts
+    rows: tuple[str, ...] = ()  #: entries with one row per member, which `load(path, index)` selects from
 
 
 class Ids(list[Any]):
-    """A list of names, perhaps long: kept so that some of them can be read without the rest.
+    """A list of names, perhaps long, stored so that some of them can be read without the rest.
 
     Names are text, numbers, booleans, None, or tuples of these.
     """
@@ -60,12 +60,12 @@ class Saveable:
     def save(
         self, path: str | Path, feature_names: Iterable[str] | None = None, about: dict[str, Any] | None = None
     ) -> None:
-        """Write this to a file, which `vhem.load` reads again.
+        """Write this to a file that `vhem.load` can read.
 
         Parameters
         ----------
         path : str or Path
-            The file, by custom with the extension .vhem. An older one is replaced when the new one is complete.
+            The file, usually with the extension .vhem. An older one is replaced when the new one is complete.
         feature_names : list of str, optional
             Names of the dimensions.
         about : dict, optional
@@ -74,8 +74,8 @@ class Saveable:
 
         Notes
         -----
-        The file holds arrays and a JSON header, under checksums; reading it runs no code. Equal models make equal
-        files, byte for byte. A `random_state` that is not an integer, and a `callback`, are not kept.
+        The file holds arrays and a JSON header, under checksums; reading it never runs code. Equal models make equal
+        files, byte for byte. A `callback`, and a `random_state` that is not an integer, are not stored.
         """
         _writers[0](self, path, feature_names, about)
 
@@ -86,7 +86,7 @@ _by_class: dict[type, Kind] = {}
 
 
 def install_writer(write: Callable[..., None]) -> None:
-    """Let `save` write by this function: `vhem.files` gives its own when the package is imported."""
+    """Let `save` write with this function: `vhem.files` sets its own when the package is imported."""
     _writers[:] = [write]
 
 
@@ -154,20 +154,20 @@ def register_estimator(
 ) -> None:
     """Register an estimator: the parameters of its constructor, and what it has learned.
 
-    A source of randomness, a callback and a cluster are not kept: `random_state`, `callback` and `executor` become None
-    in the file, unless they are a number or a name. What it learns should be annotated in the class: of a file, these
-    attributes must all be there and be of those types.
+    Sources of randomness, callbacks and clusters are not stored: `random_state`, `callback` and `executor` become None
+    in the file, unless they are a number or a name. Learned attributes should be annotated in the class: a file must
+    have them all, with those types.
 
     Parameters
     ----------
     cls : type
         The class.
     name : str, optional
-        In files; that of the class by default.
+        Its name in files; that of the class by default.
     text_arrays : list of str
         Fitted arrays that may hold text, which arrays in files cannot: they are kept as `Ids`.
     check : callable, optional
-        Given a fitted estimator from a file, refuses attributes that do not go together.
+        Given a fitted estimator from a file, refuses inconsistent attributes.
 
     Examples
     --------
@@ -185,7 +185,7 @@ def register_estimator(
         fitted |= {key: Ids(fitted[key].tolist()) for key in as_ids if key in fitted}
         missing = [key for key in _fitted_types(cls) if key not in fitted]
         if fitted and missing and not hasattr(cls, "__sklearn_is_fitted__"):
-            raise ValueError(f"this {cls.__name__} lacks {missing[0]}: its fit did not end. Fit it, then save it.")
+            raise ValueError(f"this {cls.__name__} lacks {missing[0]}: its fit did not finish. Fit it, then save it.")
         return {"params": params, "fitted": fitted}
 
     def unpack(state: State) -> Any:
@@ -220,7 +220,7 @@ def _fitted_types(cls: type) -> dict[str, Any]:
 
 
 def _is_of_type(value: Any, hint: Any) -> bool:
-    """Return whether a value fits an annotation of the forms that are used here."""
+    """Return whether a value matches an annotation, of the forms used here."""
     origin, inside = get_origin(hint), get_args(hint)
     if hint is Any:
         return True

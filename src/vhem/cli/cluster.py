@@ -55,7 +55,7 @@ def cluster(
         bool,
         typer.Option(
             "--polish/--no-polish",
-            help="Whether clusters of HMMs are refined on the sequences themselves, where there are any.",
+            help="Whether to refine clusters of HMMs on the sequences themselves, if there are any.",
         ),
     ] = True,
     dask: Dask = None,
@@ -64,8 +64,8 @@ def cluster(
     """Cluster sequences, or HMMs, by VHEM.
 
     From sequences, one HMM is learned per sequence or group first, and the clusters of HMMs are then refined on the
-    sequences themselves. The folder gets labels.csv (who is in which
-    cluster), centers.vhem (an HMM per cluster), hmms.vhem, a summary, and run.toml, which does it again.
+    sequences themselves. The folder gets labels.csv (who is in which cluster), centers.vhem (an HMM per cluster),
+    hmms.vhem, a summary, and run.toml, which reproduces the run.
 
     For example:
 
@@ -133,7 +133,7 @@ def _polished(
 
 
 def _agreement_text(fit: VHEM, final: SequenceClustering) -> str:
-    """Say how many HMMs changed sides; clusters are matched so that as few as possible did."""
+    """Say how many HMMs changed their cluster; clusters are matched so that as few as possible did."""
     table = np.zeros((len(fit.centers_), len(final.centers_)))
     np.add.at(table, (fit.labels_, final.labels_), 1)
     moved = len(fit.labels_) - int(table[linear_sum_assignment(-table)].sum())
@@ -143,11 +143,11 @@ def _agreement_text(fit: VHEM, final: SequenceClustering) -> str:
 
 
 def chosen_tau(given: int | None, found: Input) -> tuple[int, str]:
-    """Return the length of imagined sequences, about that of the real ones unless it is given, and where it is from."""
+    """Return the length of the virtual sequences, about that of the real ones unless given, and where it comes from."""
     if given is not None:
         return given, ""
     if found.typical_length is None:
-        return _TAU_OF_MODELS, "; how long the sequences were is not known: give --tau, about their length"
+        return _TAU_OF_MODELS, "; the length of the original sequences is unknown: set --tau to about that"
     behind = "" if isinstance(found.content, Sequences) else " behind the HMMs"
     limit = f", at most {LONGEST_TAU}" if found.typical_length > LONGEST_TAU else ""
     return min(found.typical_length, LONGEST_TAU), f", the median length of the sequences{behind}{limit}"

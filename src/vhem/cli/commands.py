@@ -1,4 +1,4 @@
-"""How the command ends: wrong input is told in one line, and Ctrl-C says what was kept."""
+"""How the command ends: wrong input is reported in one line, and Ctrl-C says what was kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vhem.cli.naming import told
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit codes
 
 _TOLD = (Explained, ValueError, TypeError, OSError, ImportError, MemoryError)
-_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, or that of the copy which typer has of click
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]  # click's, or that of typer's own copy of click
 
 
 class _PlainFlags:
@@ -37,12 +37,12 @@ class Command(_PlainFlags, TyperCommand):
 
 
 class Commands(_PlainFlags, TyperGroup):
-    """The subcommands; their errors become one line, unless `--debug` stands anywhere among the words."""
+    """The subcommands; their errors become one line, unless `--debug` appears anywhere on the command line."""
 
     _debug = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take `--debug` out of the words, wherever it is."""
+        """Take `--debug` out of the arguments, wherever it appears."""
         self._debug = "--debug" in args
         try:
             return list(super().parse_args(ctx, [word for word in args if word != "--debug"]))
@@ -50,7 +50,7 @@ class Commands(_PlainFlags, TyperGroup):
             _misused(fault, ctx)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the command, and write what is left of its output; a reader that went away is no error."""
+        """Run the command and flush its output; a reader that has gone away is not an error."""
         try:
             return super().main(*args, **kwargs)
         finally:
@@ -80,19 +80,19 @@ class Commands(_PlainFlags, TyperGroup):
 
 
 def _discard_output() -> None:
-    """Send what is still to be written nowhere."""
+    """Discard what is still to be written."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _told(fault: Exception) -> str:
     """Return an error in one line."""
     if isinstance(fault, OSError) and fault.strerror and fault.filename is not None:  # the system's, with its number
-        return f"{fault.filename}: {fault.strerror.lower()}. Check the name, the disk and who may write there."
+        return f"{fault.filename}: {fault.strerror.lower()}. Check the name, the disk and the permissions."
     return told(fault, session.doing)
 
 
 def _misused(fault: Any, ctx: Any) -> NoReturn:
-    """Say in one line which words of the command were not understood."""
+    """Say in one line which arguments were not understood."""
     if type(fault).__name__ == "NoArgsIsHelpError":  # `vhem` alone shows its help
         raise fault
     path = fault.ctx.command_path if fault.ctx else f"{ctx.command_path} {ctx.invoked_subcommand}"

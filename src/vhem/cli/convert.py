@@ -20,9 +20,14 @@ from vhem.sequences import Sequences
 def convert(
     ctx: typer.Context,
     source: Annotated[
-        Path, typer.Argument(help="Model: .vhem, .mat, .npz, .json, a run. Or sequences.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A model (.vhem, .mat, .npz, .json, or the folder of a run) or sequences.", show_default=False
+        ),
     ],
-    target: Annotated[Path, typer.Argument(help=".vhem, .npz or .json; .csv for sequences.", show_default=False)],
+    target: Annotated[
+        Path, typer.Argument(help=".vhem, .npz or .json for a model; .vhem or .csv for sequences.", show_default=False)
+    ],
     table: TableOptions,
 ) -> None:
     """Convert models between .vhem, npz and JSON, and from the EMHMM toolbox's .mat; or sequences to .vhem or csv.
@@ -35,7 +40,7 @@ def convert(
 
         vhem convert fixations.xlsx fixations.csv
 
-    What made a model is kept, whichever the format; `vhem info` shows it.
+    Every format keeps the record of how a model was made; `vhem info` shows it.
     """
     found = read_model(source) if is_model(source) else read_sequences_only(source, table.reading())
     content, suffix = found.content, target.suffix
@@ -57,7 +62,7 @@ def convert(
 
 
 def long_table(sequences: Sequences, names: list[str] | None) -> dict[str, list[object]]:
-    """Return a long table: id, group where there is one, frame, values."""
+    """Return a long table: id, group if there is one, frame, values."""
     owner = [i for i, n in enumerate(sequences.lengths.tolist()) for _ in range(n)]
     columns: dict[str, list[object]] = {"id": [sequences.ids[i] for i in owner]}
     if sequences.groups is not None:

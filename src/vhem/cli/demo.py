@@ -1,4 +1,4 @@
-"""vhem demo: the main job on a simulated study, or that study as a table."""
+"""vhem demo: a complete example on a simulated study, or that study as a table."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def demo(
     table: Annotated[
         Path | None,
         typer.Option(
-            help="Write the study as a table (csv) here instead, and the face that was looked at beside it, to try "
+            help="Instead, write the study to this csv table, and the face image next to it, to try "
             "the other commands on.",
             show_default=False,
         ),
     ] = None,
 ) -> None:
-    """Do the main job end to end on a small simulated study.
+    """Run a complete example on a small simulated study.
 
     For example:
 
@@ -61,13 +61,13 @@ def _write_table(path: Path, sequences: Sequences) -> None:
 
 
 def _write_face(path: Path) -> Path:
-    """Write the picture; another that has its name, which nobody spoke of, is left alone."""
+    """Write the picture, but never over a different file of that name, which the user did not mention."""
     from vhem.datasets import simulated_face  # noqa: PLC0415
     from vhem.report.images import png  # noqa: PLC0415
 
     picture = png(simulated_face())
     if path.exists() and path.read_bytes() != picture:
-        raise FileExistsError(f"{path} is there already and is another picture; put the table into another folder.")
+        raise FileExistsError(f"{path} already exists and is a different picture; put the table into another folder.")
     with atomic_write(path) as file:
         file.write(picture)
     return path

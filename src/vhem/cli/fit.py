@@ -24,8 +24,8 @@ def fit(
 ) -> None:
     """Learn one HMM per sequence, or per group of sequences.
 
-    The folder gets hmms.vhem, which `vhem cluster`, `tree`, `score`, `convert` and `info` take, and a summary. A run
-    that was interrupted goes on where it was when the same command is given again.
+    The folder gets hmms.vhem, which `vhem cluster`, `tree`, `score`, `convert` and `info` take, and a summary. An
+    interrupted run resumes when the same command is given again.
 
     For example:
 

@@ -12,7 +12,7 @@ from vhem.models import H3M, HMM
 from vhem.models.stationary import time_shares
 from vhem.sequences import Sequences
 
-_NAMES = 12  # members that are named in the text
+_NAMES = 12  # members named in the text
 
 
 def of_input(found: Input) -> dict[str, Any]:
@@ -46,22 +46,22 @@ def input_text(found: Input) -> str:
 
 
 def restarts_found_best(fit: Any) -> tuple[int, int]:
-    """Return how many restarts ended with the best bound, but for rounding, and how many there were."""
+    """Return how many restarts ended with the best bound, up to rounding, and how many there were."""
     bounds = np.array([restart.lower_bounds[-1] for restart in fit.restarts_])
     return int((bounds >= bounds.max() - 1e-5 * abs(bounds.max())).sum()), len(bounds)
 
 
 def restarts_text(fit: Any) -> str:
-    """Return in a line whether the clusters came out again from other starts, if there were any."""
+    """Return a line that says whether other starts, if any, gave the same clusters."""
     found, n = restarts_found_best(fit)
     if n == 1:
         return ""
-    advice = "; others may be better: raise --restarts" if found == 1 else ""
-    return f"The best clusters came out of {found} of {n} restarts{advice}.\n"
+    advice = "; there may be better ones: raise --restarts" if found == 1 else ""
+    return f"{found} of {n} restarts found the best clusters{advice}.\n"
 
 
 def of_hmm(hmm: HMM, length: int) -> list[dict[str, Any]]:
-    """Return the states of an HMM: where they are, their share of time in sequences of a length, what follows."""
+    """Return the states of an HMM: where they are, their share of time in sequences of a given length, what follows."""
     share = time_shares(hmm.startprob[None], hmm.transmat[None], length)[0]
     mean = np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means)
     spread = _spread(hmm, mean)
@@ -88,7 +88,7 @@ def _spread(hmm: HMM, mean: FloatArray) -> FloatArray:
 def of_clusters(
     centers: H3M, ids: list[Any], labels: IntArray, length: int, responsibilities: FloatArray | None = None
 ) -> list[dict[str, Any]]:
-    """Return who is in each cluster, and the states of its centre."""
+    """Return the members of each cluster, and the states of its centre."""
     rows = []
     for k, center in enumerate(centers):
         members = np.flatnonzero(labels == k)

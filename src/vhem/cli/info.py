@@ -21,9 +21,9 @@ from vhem.models import H3M
 def info(
     path: Annotated[Path, typer.Argument(help="A model file, the folder of a run, or sequences.", show_default=False)],
     table: TableOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
-    """Tell what a model file, the folder of a run, or a table holds, and what made it.
+    """Show what a model file, the folder of a run, or a table holds, and how it was made.
 
     For example:
 
@@ -69,7 +69,7 @@ def _of_model(path: Path) -> tuple[dict[str, Any], str]:
 
 
 def _origin(version: str | None, about: dict[str, Any]) -> list[str]:
-    """Return what made a model, in lines."""
+    """Return how a model was made, in lines."""
     rest = dict(about)
     command, options, made_with = (rest.pop(key, None) for key in ("command", "options", "made_with"))
     by = f"`vhem {command}`" if command else "Python" if version else "another program"

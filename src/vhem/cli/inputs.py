@@ -30,7 +30,7 @@ class Input(NamedTuple):
 
     @property
     def typical_length(self) -> int | None:
-        """The median length of the sequences, or of those that the models were learned from, as far as is known."""
+        """The median length of the sequences, or of those that the models were learned from, if known."""
         if isinstance(self.content, Sequences):
             return max(1, round(float(np.median(self.content.lengths))))
         known = self.about.get("typical_length")
@@ -38,7 +38,7 @@ class Input(NamedTuple):
 
 
 def is_model(path: Path) -> bool:
-    """Whether a path is of a model rather than of sequences."""
+    """Whether a path leads to a model rather than to sequences."""
     if path.is_dir():
         return (path / RUN).is_file()
     if path.suffix == ".npz" and zipfile.is_zipfile(path):
@@ -48,7 +48,7 @@ def is_model(path: Path) -> bool:
 
 
 def read_model(path: Path, centers: bool = False) -> Input:
-    """Read a model file of any kind, or that of a run: its HMMs, or its centres."""
+    """Read a model file of any kind, or the HMMs or centres of a run."""
     if path.is_dir():
         run = RunFolder(path)
         return Input(run.centers if centers else run.hmms, run.feature_names, None, run.about)
@@ -76,19 +76,19 @@ def read_sequences_or_hmms(path: Path, options: Options) -> Input:
 
 
 def check_columns(found: Input) -> None:
-    """Refuse columns of values without any value: nothing can be learned about them."""
+    """Refuse value columns that are entirely empty: nothing can be learned about them."""
     X: FloatArray = found.content.X
     names = found.feature_names or [f"x{j + 1}" for j in range(X.shape[1])]
     suspects = np.flatnonzero(np.isnan(X[0]))
     empty = [names[j] for j in suspects if np.isnan(X[:, j]).all()]
     if empty:
         rest = ",".join(name for name in names if name not in empty)
-        cure = f"leave it out: --values {rest}" if rest else "fill it, or name other columns by --values"
+        cure = f"leave it out: --values {rest}" if rest else "fill it, or name other columns with --values"
         raise ValueError(f"column {', '.join(map(repr, empty))} has no value in any row; {cure}.")
 
 
 def ungrouped(found: Input) -> str | None:
-    """Return the column that would have been taken for the group, had the id been guessed and not been given."""
+    """Return the column that would have been taken as the group if the id had been guessed instead of given."""
     if found.roles is None or found.roles.group is not None:
         return None
     return likely_group(found.roles.id)

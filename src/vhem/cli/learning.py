@@ -1,4 +1,4 @@
-"""HMMs from sequences, part by part: what is done is kept, and a run that was interrupted goes on from there."""
+"""HMMs from sequences, part by part: finished parts are kept, and an interrupted run resumes after them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from vhem.files import ModelFileError, describe, load
 from vhem.models import H3M
 from vhem.sequences import Sequences
 
-PARTIAL = "partial"  # folder of finished parts, below that of the results
+PARTIAL = "partial"  # folder of finished parts, inside that of the results
 _FRAMES_PER_HMM = 1000  # a part has at most this many frames times the HMMs of a part
 
 
 class Parts(NamedTuple):
-    """Sequences cut into parts that are learned one after the other."""
+    """Sequences cut into parts that are learned one after another."""
 
     sequences: Sequences
     owner: IntArray  #: (n,) the HMM that each sequence belongs to
     names: list[Any]  #: of the HMMs
     begins: list[int]  #: first HMM of each part, and the number of HMMs
-    grouped: bool  #: else every sequence has an HMM of its own
+    grouped: bool  #: else every sequence has its own HMM
 
     def take(self, part: int) -> tuple[Sequences, list[Any] | None]:
         """Return the sequences of a part, and the name of the HMM that each belongs to, unless each has its own."""
@@ -41,7 +41,7 @@ class Parts(NamedTuple):
 
 
 def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunOptions, session: Session) -> H3M:
-    """Return the HMMs of an input: those that it has, or else learned from its sequences.
+    """Return the HMMs of an input: its own, or those learned from its sequences.
 
     Finished parts are kept in the folder `out`; without one, nothing is.
     """
@@ -50,7 +50,7 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
     check_columns(found)
     if learning.per == "auto" and (person := ungrouped(found)):
         warnings.warn(
-            f"every sequence has an HMM of its own; for one HMM per {person}, give --group {person}, or --per sequence "
+            f"every sequence gets its own HMM; for one HMM per {person}, give --group {person}, or --per sequence "
             "if this is intended.",
             stacklevel=2,
         )
@@ -69,7 +69,7 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
                 done.save(folder / f"part-{part:05d}.vhem", about={"key": key})
         models.append(done)
         if folder is not None:
-            remember(f"{part + 1} of {n_parts} parts are kept in {folder}; the same command goes on from there.")
+            remember(f"{part + 1} of {n_parts} parts are kept in {folder}; the same command resumes from there.")
     return models[0] if n_parts == 1 else H3M.pool(models)
 
 
@@ -87,7 +87,7 @@ def forget_parts(out: Path) -> None:
 def _parts(sequences: Sequences, learning: LearningOptions) -> Parts:
     groups = sequences.groups
     if learning.per == "group" and groups is None:
-        raise ValueError("--per group, but the sequences have no groups; give --group, a column such as the person.")
+        raise ValueError("--per group needs groups; name their column, such as the person, with --group.")
     grouped = groups is not None and learning.per != "sequence"
     if not grouped:
         owner, names = np.arange(len(sequences)), list(sequences.ids)
@@ -126,7 +126,7 @@ def _learn(parts: Parts, part: int, n_parts: int, learning: LearningOptions, run
 
 
 def _key(parts: Parts, learning: LearningOptions, run: RunOptions) -> str:
-    """Return what tells whether a part was learned from the same data in the same way."""
+    """Return a key that shows whether a part was learned from the same data in the same way."""
     state = hashlib.blake2b(digest_size=16)
     for array in (parts.sequences.X, parts.sequences.lengths, parts.owner):
         state.update(np.ascontiguousarray(array).data)

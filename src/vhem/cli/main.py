@@ -1,4 +1,4 @@
-"""The command `vhem`. Each subcommand has a file of its own, and does its work through the public API."""
+"""The command `vhem`. Each subcommand has its own file and works through the public API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from vhem.cli.tree import tree
 app = typer.Typer(
     cls=Commands,
     help=(
-        "Cluster hidden Markov models by the distributions they represent, and sequences through them.\n\n"
+        "Cluster hidden Markov models by the distributions they represent, and sequences by way of them.\n\n"
         "From a table to clusters in one step: vhem cluster data.csv --id subject,trial --group subject --values x,y "
         "--clusters 3 -o out"
     ),
@@ -33,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["--help", "-h"]},
 )
-_STUDIES = "Run a study of the paper and write its tables and pictures."
+_STUDIES = "Run one of the paper's studies and write its tables and pictures."
 experiments = typer.Typer(cls=Commands, help=_STUDIES, no_args_is_help=True)
 app.add_typer(experiments, name="experiment", short_help=_STUDIES)
 
@@ -47,13 +47,14 @@ def _print_versions(wanted: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_versions, is_eager=True, help="Print versions and engine.")
+        bool,
+        typer.Option("--version", callback=_print_versions, is_eager=True, help="Print the versions and the engine."),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show where an error comes from; anywhere on the line.")
+        bool, typer.Option("--debug", help="Show the full traceback of an error. May appear anywhere on the line.")
     ] = False,
 ) -> None:
-    """Cluster hidden Markov models by the distributions they represent, and sequences through them."""
+    """Cluster hidden Markov models by the distributions they represent, and sequences by way of them."""
     del version, debug
 
 
@@ -75,9 +76,9 @@ def handwriting(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
     halves: Annotated[int, typer.Option(min=1, help="Random halves to average over.")] = 10,
 ) -> None:
-    """Classify handwritten letters by a mixture of HMMs per letter: the paper's study of handwriting.
+    """Classify handwritten letters with one mixture of HMMs per letter: the paper's study of handwriting.
 
-    An interrupted run goes on where it stopped. Example: vhem experiment handwriting --halves 10 -o results
+    An interrupted run resumes where it stopped. Example: vhem experiment handwriting --halves 10 -o results
     """
     from vhem.studies.handwriting import run  # noqa: PLC0415
 
@@ -91,13 +92,14 @@ def music(
     ] = "gtzan",
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 3,
     system: Annotated[
-        list[str] | None, typer.Option(help="Only this system, such as VHEM-H3M or HEM-DTM (slow); may be repeated.")
+        list[str] | None,
+        typer.Option(help="Run only this system, such as VHEM-H3M or HEM-DTM (slow). May be repeated."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Parts of the study at a time, each in a process of its own.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Parts of the study to run at a time, each in its own process.")] = 1,
 ) -> None:
-    """Tag music by a mixture of HMMs per tag: the paper's study of semantic annotation and retrieval.
+    """Tag music with one mixture of HMMs per tag: the paper's study of semantic annotation and retrieval.
 
-    An interrupted run goes on where it stopped. Example: vhem experiment music --data gtzan -o results
+    An interrupted run resumes where it stopped. Example: vhem experiment music --data gtzan -o results
     """
     from vhem.studies.music import run  # noqa: PLC0415
 
@@ -110,7 +112,7 @@ def _run_experiment(run: Callable[[], list[Path]]) -> None:
 
 
 def _add(commands: typer.Typer, command: Callable[..., None]) -> None:
-    """Make a function a command; lists of commands show its first line whole, which click would cut."""
+    """Make a function a command; lists of commands show its whole first line, which click would truncate."""
     commands.command(cls=Command, short_help=(command.__doc__ or "").partition("\n")[0])(command)
 
 

@@ -25,27 +25,31 @@ def mixture(
     table: TableOptions,
     learning: LearningOptions,
     run: RunOptions,
-    time_limit: Annotated[float | None, typer.Option(help="Seconds after which to stop.", show_default=False)] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Stop after this many seconds.", show_default=False)] = None,
     partitions: Annotated[
         bool,
-        typer.Option("--partitions", help="Read the data part by part, however large it is.", rich_help_panel=PARTS),
+        typer.Option(
+            "--partitions",
+            help="Read the data part by part, so that it may be larger than memory.",
+            rich_help_panel=PARTS,
+        ),
     ] = False,
     rows_per_part: Annotated[
-        int, typer.Option(min=1, help="Rows of a part of a Parquet file, about.", rich_help_panel=PARTS)
+        int, typer.Option(min=1, help="Approximate number of rows per part of a Parquet file.", rich_help_panel=PARTS)
     ] = 1_000_000,
     skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Leave out parts that cannot be read.", rich_help_panel=PARTS)
+        bool, typer.Option("--skip-broken", help="Skip parts that cannot be read.", rich_help_panel=PARTS)
     ] = False,
     tau: Annotated[
         int | None,
-        typer.Option(min=1, help="Length of VHEM's imagined sequences.", rich_help_panel=PARTS, show_default=False),
+        typer.Option(min=1, help="Length of VHEM's virtual sequences.", rich_help_panel=PARTS, show_default=False),
     ] = None,
     dask: Dask = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Learn a mixture of HMMs from sequences by EM (EM-H3M), and cluster them by it.
+    """Learn a mixture of HMMs from sequences by EM (EM-H3M), and cluster the sequences with it.
 
-    Unlike `cluster`, which makes one HMM per sequence or group first, every iteration goes through all sequences. The
+    Unlike `cluster`, which first learns one HMM per sequence or group, every iteration goes through all sequences. The
     folder gets centers.vhem (the mixture), labels.csv (one row per sequence) and a summary.
 
     For example:
@@ -60,7 +64,7 @@ def mixture(
         mixture_of_parts(writer, data, clusters, table, learning, run, options)
         return
     if dask is not None:
-        raise ValueError("--dask needs --partitions here: EM on all sequences at once stays in this process.")
+        raise ValueError("--dask needs --partitions here: without it, EM runs in this process.")
     with Session(run.quiet) as session:
         states = learning.n_states()
         if not isinstance(states, int):

@@ -47,7 +47,7 @@ _SWITCHES = {("on_error", "'skip'"): "--skip-broken", ("id", "[]"): "--one-seque
 
 
 def options_of(doing: Doing) -> Naming:
-    """Return how parameters are called while something is being done; None is for those without an option.
+    """Return what each parameter is called during a task; None for parameters without an option.
 
     Examples
     --------

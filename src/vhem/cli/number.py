@@ -1,4 +1,4 @@
-"""vhem number: what speaks for each number of clusters."""
+"""vhem number: compares numbers of clusters."""
 
 from __future__ import annotations
 
@@ -31,13 +31,14 @@ from vhem.estimators.vhem import VHEM
 from vhem.sequences import Sequences
 
 _FOLDS, _RESAMPLES = 5, 10
-_STABLE = 0.7  # below it, halves of the HMMs agree too little to speak of clusters
-_SEQUENCES_PER_HMM = 10.0  # where it is not known
+_STABLE = 0.7  # below this, halves of the HMMs agree too little to speak of clusters
+_SEQUENCES_PER_HMM = 10.0  # if unknown
 _MEANINGS = {
-    "held_out": "held-out likelihood: do clusters of some HMMs stand for the others? Higher is better; "
-    "within ± s.e., fewer.",
-    "bic": "BIC: is a further cluster worth its parameters? Lower is better.",
-    "stability": "stability: do other halves of the HMMs give the same clusters? 1 is always; within 0.02, more.",
+    "held_out": "held-out likelihood: do clusters of some HMMs represent the others? Higher is better; "
+    "within ± s.e., fewer clusters win.",
+    "bic": "BIC: is another cluster worth its parameters? Lower is better.",
+    "stability": "stability: do different halves of the HMMs give the same clusters? 1 means always; within "
+    "0.02, more clusters win.",
 }
 
 
@@ -55,8 +56,8 @@ def number(
 ) -> None:
     """Compare numbers of clusters by three criteria: held-out likelihood, BIC and stability.
 
-    From sequences, one HMM is learned per sequence or group first; the folder of a run has them already. Nothing is
-    written. Each number takes 26 clusterings, so it lasts as much longer than `vhem cluster`.
+    From sequences, one HMM is learned per sequence or group first; the folder of a run already has them. Nothing is
+    written. Each number takes 26 clusterings, and so 26 times as long as `vhem cluster`.
 
     For example:
 
@@ -85,7 +86,7 @@ def number(
 
 
 def _sequences_per_hmm(data: Path, found: Input, n_hmms: int) -> float:
-    """Return how many sequences an HMM was learned from, on average: what BIC takes for its evidence."""
+    """Return how many sequences an HMM was learned from, on average: the evidence that BIC assumes."""
     if isinstance(found.content, Sequences):
         return len(found.content) / n_hmms
     known = RunFolder(data).summary["input"].get("sequences") if data.is_dir() else None
@@ -93,7 +94,7 @@ def _sequences_per_hmm(data: Path, found: Input, n_hmms: int) -> float:
 
 
 def _table(result: ClusterNumbers) -> str:
-    """Return the criteria of each number in a line; a star marks the best."""
+    """Return one line per number with its criteria; a star marks the best."""
     best = result.best
     lines = [f"{'clusters':>8} {'held-out':>12} {'± s.e.':>8} {'BIC':>14} {'stability':>10}"]
     for k, held_out, spread, bic, stability in zip(*result, strict=True):
@@ -110,7 +111,7 @@ def advice(result: ClusterNumbers, data: Path) -> str:
     best = result.best
     lines = [f"{best[name]} by {meaning}" for name, meaning in _MEANINGS.items()]
     if len(result.n_clusters) == 1:
-        lines.append("\nThere was nothing to compare with: give several numbers.")
+        lines.append("\nThere is nothing to compare: give several numbers.")
     elif result.stability.max() < _STABLE:
         lines.append(
             f"\nNo number is stable (the best has {result.stability.max():.2f}): there may be no clusters, or too few "
@@ -121,8 +122,8 @@ def advice(result: ClusterNumbers, data: Path) -> str:
         lines.append(f"\nAll three prefer {k}: vhem cluster {data} --clusters {k} -o clusters-{k}")
     else:
         lines.append(
-            "\nThey differ. Stability tells best whether clusters are there; the others may prefer ever finer "
-            f"distinctions.\nSay so with the result, or look at several numbers at once: vhem tree {data} -o tree"
+            "\nThey differ. Stability is the best sign of whether there are clusters; the others may prefer ever finer "
+            f"distinctions.\nReport this with the result, or look at several numbers at once: vhem tree {data} -o tree"
         )
     return "\n".join(lines)
 

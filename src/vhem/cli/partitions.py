@@ -24,7 +24,7 @@ _CONNECT = 10.0  # seconds to wait for a scheduler
 
 
 class PartOptions(NamedTuple):
-    """How data in parts is worked through."""
+    """How data in parts is processed."""
 
     rows_per_part: int
     skip_broken: bool
@@ -34,7 +34,7 @@ class PartOptions(NamedTuple):
 
 @contextmanager
 def executor_at(address: str | None) -> Iterator[Any]:
-    """Connect to a Dask cluster for a while; without an address, None."""
+    """Connect to a Dask cluster for the time being; None without an address."""
     if address is None:
         yield None
         return
@@ -45,7 +45,7 @@ def executor_at(address: str | None) -> Iterator[Any]:
     try:
         client = Client(address, timeout=_CONNECT)  # type: ignore[no-untyped-call]
     except OSError:
-        raise ValueError(f"there is no Dask scheduler at {address}; start one by `dask scheduler`.") from None
+        raise ValueError(f"there is no Dask scheduler at {address}; start one with `dask scheduler`.") from None
     with client:
         yield client
 
@@ -93,9 +93,13 @@ def mixture_of_parts(
 def _parts(data: Path, table: TableOptions, options: PartOptions) -> tuple[list[Part], list[str]]:
     """Return the parts, and the columns of values, which are the same in all of them."""
     if table.group is not None or table.one_sequence:
-        raise ValueError("--group and --one-sequence have no meaning with --partitions: every sequence is on its own.")
+        raise ValueError(
+            "--group and --one-sequence do not work with --partitions, which treats every sequence separately."
+        )
     if table.decimal != "auto" or table.encoding is not None or table.sheet is not None:
-        raise ValueError("--decimal, --encoding and --sheet do not reach parts; convert the files first: vhem convert.")
+        raise ValueError(
+            "--decimal, --encoding and --sheet do not work with --partitions; run `vhem convert` on the files first."
+        )
     parts = read_parts(data, listed(table.id), table.time, listed(table.values), options.rows_per_part)
     names = listed(table.values)
     if names is None:  # tables of text or arrays; Parquet needs them given
@@ -110,7 +114,7 @@ def _guessed_values(files: list[Path], table: TableOptions) -> list[str]:
         try:
             return read_with_roles(file, table.reading()).roles.values
         except (OSError, TypeError, ValueError):
-            continue  # the fit will tell
+            continue  # the fit will report it
     return read_with_roles(files[-1], table.reading()).roles.values
 
 
@@ -120,7 +124,7 @@ def _typical_length(parts: list[Part]) -> int | None:
         try:
             lengths = as_sequences(part.read()).lengths
         except (OSError, TypeError, ValueError):
-            continue  # the fit will tell
+            continue  # the fit will report it
         return max(1, round(float(np.median(lengths))))
     return None
 

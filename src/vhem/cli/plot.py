@@ -29,7 +29,7 @@ def plot(
     image: ImageFile = None,
     extent: Extent = None,
     kind: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
-    dpi: Annotated[int, typer.Option(min=20, help="Dots per inch of png.")] = 150,
+    dpi: Annotated[int, typer.Option(min=20, help="Resolution of png, in dots per inch.")] = 150,
 ) -> None:
     """Draw what a run found: centres, clusters with their members, the tree, responsibilities.
 
@@ -53,7 +53,7 @@ def plot(
 def draw_all(
     content: Clustering, target: Path, kind: str, dpi: int, *, image: Path | None, extent: Any, names: list[str] | None
 ) -> list[Path]:  # fmt: skip
-    """Draw every picture that the clustering has something for; return the files."""
+    """Draw every picture that the clustering has data for, and return the files."""
     from vhem import plotting  # noqa: PLC0415
 
     plt = _pyplot()

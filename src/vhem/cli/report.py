@@ -14,13 +14,15 @@ from vhem.cli.run_folder import REPORT, RUN, RunFolder
 Folder = Annotated[Path, typer.Argument(help="The folder of a run of cluster, tree or mixture.", show_default=False)]
 ImageFile = Annotated[
     Path | None,
-    typer.Option("--image", help="What was looked at (PNG, JPEG), behind HMMs in two dimensions.", show_default=False),
+    typer.Option(
+        "--image", help="Image that was looked at (PNG or JPEG), shown behind two-dimensional HMMs.", show_default=False
+    ),
 ]
 Extent = Annotated[
     str | None,
     typer.Option(
         "--extent",
-        help="Edges of image or map: left,right,bottom,top, such as 0,640,480,0 for y downwards.",
+        help="Edges of the image or map: left,right,bottom,top, such as 0,640,480,0 if y points down.",
         show_default=False,
     ),
 ]
@@ -42,11 +44,11 @@ def report(
     classes: Classes = None,
     image: ImageFile = None,
     extent: Extent = None,
-    sequences: Annotated[bool, typer.Option(help="Show the sequences, read again from where they were.")] = True,
-    max_megabytes: Annotated[float, typer.Option(help="Size of the file to stay below.")] = 5.0,
+    sequences: Annotated[bool, typer.Option(help="Show the sequences, which are read again from their file.")] = True,
+    max_megabytes: Annotated[float, typer.Option(help="Maximum size of the file.")] = 5.0,
     open_it: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
 ) -> None:
-    """Write what a run found into one HTML file, to be explored in a browser without a network.
+    """Write what a run found to one HTML file, to be explored in a browser, without a network.
 
     For example:
 

@@ -24,8 +24,8 @@ def read_clustering(
     """Return what a run found; if its sequences cannot be read again, that is added to `notes`."""
     if run.command not in _METHODS:
         raise ValueError(
-            f"{run.path} is of `vhem {run.command}`, which clusters nothing; run `vhem cluster {run.path} --clusters 3 "
-            "-o clusters` first."
+            f"{run.path} was made by `vhem {run.command}`, which does not cluster; run "
+            f"`vhem cluster {run.path} --clusters 3 -o clusters` first."
         )
     ids = run.labels.ids
     inputs = None if run.command == "mixture" else run.hmms
@@ -68,8 +68,8 @@ def _run(ctx: typer.Context, run: RunFolder) -> FitFacts:
             Figure("Lower bound", f"{numbers['lower_bound']:,.2f}", "of the log-likelihood; higher is better")
         )
     if "iterations" in numbers:
-        settled = "settled" if numbers.get("converged", True) else "stopped before it had settled"
-        figures.append(Figure("Iterations", str(numbers["iterations"]), settled))
+        how = "converged" if numbers.get("converged", True) else "stopped before it had converged"
+        figures.append(Figure("Iterations", str(numbers["iterations"]), how))
     restarts = run.restarts
     if run.command == "tree":
         own = facts_of(run.tree, "hmms")

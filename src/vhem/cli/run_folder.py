@@ -3,9 +3,9 @@
 =============== ======== =========================================================================================
 file            written  what
 =============== ======== =========================================================================================
-run.toml        always   the command, its options and the versions that ran: ``vhem COMMAND --config run.toml`` does
+run.toml        always   the command, its options and the versions used: ``vhem COMMAND --config run.toml`` runs
                 by all   it again
-summary.txt     all      what came out, to be read by people
+summary.txt     all      the results, for people
 summary.json    all      the same for programs
 hmms.vhem       all but  H3M: the HMMs that were clustered, one per sequence or group, named by it; of a command that
                 mixture  was given a model, a copy of it
@@ -21,10 +21,10 @@ restarts.json   cluster, how each restart of the clustering went: init, bounds (
 tree.vhem       tree     HierarchicalVHEM, with all levels
 =============== ======== =========================================================================================
 
-Clusters are numbered from 1 in everything that people read, the ids in centers.vhem among it, and from 0 in Python, so
+Clusters are numbered from 1 in everything that people read, including the ids in centers.vhem, and from 0 in Python, so
 cluster 1 is ``centers[0]``. The headers of model files say what made them, as run.toml does, and `typical_length`, the
 median length of the sequences behind the models. All files are written whole or not at all, run.toml last: a folder
-with it is complete. A finished run of other settings is replaced only on demand.
+with it is complete. A finished run with other settings is replaced only on demand.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ RUN, SUMMARY_TEXT, SUMMARY_JSON = "run.toml", "summary.txt", "summary.json"
 HMMS, CENTERS, TREE, LABELS = "hmms.vhem", "centers.vhem", "tree.vhem", "labels.csv"
 RESTARTS, REPORT, PICTURES = "restarts.json", "report.html", "pictures"
 _DRAWN = ("centers*", "cluster[0-9]*", "responsibilities", "hierarchy")  # in the folder of pictures
-_WITHOUT_EFFECT = ("jobs", "dask", "checkpoint_every")  # options that change no result
+_WITHOUT_EFFECT = ("jobs", "dask", "checkpoint_every")  # options that do not change the result
 
 
 class Labels(NamedTuple):
@@ -68,11 +68,11 @@ class Labels(NamedTuple):
 
     ids: list[str]  #: as text, in the order of the rows
     labels: IntArray  #: (n,) clusters from 0; of a tree, (n, levels), the lowest level first
-    responsibilities: FloatArray | None  #: (n, K) probability of each cluster; a tree has none
+    responsibilities: FloatArray | None  #: (n, K) probability of each cluster; none for a tree
 
 
 class RunFolder:
-    """A folder that a command left behind; its files are read when they are asked for.
+    """A folder that a command left behind; its files are read on demand.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class RunFolder:
     command : str
         "fit", "cluster", "tree" or "mixture".
     options : dict
-        What the command was told; includes the path of the data as `data`.
+        The command's options; includes the path of the data as `data`.
     made_with : dict
         Versions and engine.
     """
@@ -95,7 +95,7 @@ class RunFolder:
         self.path = Path(path)
         if not (self.path / RUN).is_file():
             raise FileNotFoundError(
-                f"{self.path} is no folder of a finished run: it has no {RUN}. Make one by "
+                f"{self.path} is not the folder of a finished run: it has no {RUN}. Make one with "
                 f"`vhem cluster DATA --clusters K -o {'out' if self.path.is_file() else self.path}`."
             )
         run = tomllib.loads((self.path / RUN).read_text(encoding="utf-8"))
@@ -129,7 +129,7 @@ class RunFolder:
 
     @cached_property
     def feature_names(self) -> list[str] | None:
-        """Names of the dimensions, where they are known."""
+        """Names of the dimensions, if known."""
         return describe(self.path / (CENTERS if (self.path / CENTERS).exists() else HMMS)).feature_names
 
     @cached_property
@@ -139,7 +139,7 @@ class RunFolder:
 
     @cached_property
     def restarts(self) -> list[History]:
-        """How the restarts of the clustering went; empty where that was not kept."""
+        """How the restarts of the clustering went; empty if that was not kept."""
         if not (self.path / RESTARTS).is_file():
             return []
         return [History(**row) for row in json.loads((self.path / RESTARTS).read_text(encoding="utf-8"))]
@@ -157,12 +157,12 @@ class RunFolder:
         return Labels(ids, np.array([int(row[1]) - 1 for row in rows]), shares)
 
     def sequences(self) -> Sequences:
-        """Read the sequences again that the run was given; not kept, since they may be large."""
+        """Read the run's sequences again; they are not kept, since they may be large."""
         given = Path(self.options["data"])
         known = {field.name for field in dataclasses.fields(TableOptions)}
         table = TableOptions(**{key: value for key, value in self.options.items() if key in known})
         if given.suffix in (".vhem", ".mat", ".json") or (given / RUN).is_file():
-            raise FileNotFoundError(f"{self.path} was made from models, {given}; it knows of no sequences.")
+            raise FileNotFoundError(f"{self.path} was made from models, {given}, and has no sequences.")
         return read_with_roles(given, table.reading()).sequences
 
     def _mixture(self, name: str) -> H3M:
@@ -183,11 +183,11 @@ class RunWriter:
     Parameters
     ----------
     ctx : typer.Context
-        Of the command, whose name and options are recorded.
+        Context of the command, whose name and options are recorded.
     out : Path
         The folder; made when there is something to write.
     overwrite : bool
-        Whether a finished run of other settings may be replaced.
+        Whether a finished run with other settings may be replaced.
     """
 
     def __init__(self, ctx: typer.Context, out: Path, overwrite: bool) -> None:
@@ -197,7 +197,7 @@ class RunWriter:
         _check_free(out, self._run, overwrite)
 
     def begin(self, feature_names: list[str] | None, typical_length: int | None) -> None:
-        """Make the folder; from here on, what an older run left is no longer complete."""
+        """Make the folder; from now on, what an older run left is no longer complete."""
         self._feature_names = feature_names
         known = {} if typical_length is None else {"typical_length": typical_length}
         self._about = {**self._run, **known}
@@ -210,7 +210,7 @@ class RunWriter:
         self._written.add(name)
 
     def centers(self, centers: H3M) -> None:
-        """Write the centres, named as their clusters are: 1, 2, …."""
+        """Write the centres, named like their clusters: 1, 2, …."""
         self.model(CENTERS, centers.with_ids(range(1, len(centers) + 1)))
 
     def restarts(self, fit: Any) -> None:
@@ -256,7 +256,7 @@ class RunWriter:
         self._written |= {SUMMARY_TEXT, SUMMARY_JSON, RUN}
 
     def told(self) -> str:
-        """Return which files were written, in a line."""
+        """Return a line that lists the files written."""
         return f"Written to {self.path}: {', '.join(sorted(self._written))}."
 
     def _remove_pictures(self) -> None:
@@ -268,14 +268,15 @@ class RunWriter:
         if stale:
             which = ", ".join(str(path.relative_to(self.path)) for path in stale)
             typer.echo(
-                f"note: removed what showed an older run: {which}. `vhem report {self.path}` makes it anew.", err=True
+                f"note: removed {which}, which showed an older run. `vhem report {self.path}` makes a new report.",
+                err=True,
             )
 
 
 def _check_free(out: Path, run: dict[str, Any], overwrite: bool) -> None:
-    """Refuse a folder that holds a finished run of other settings."""
+    """Refuse a folder that holds a finished run with other settings."""
     if out.exists() and not out.is_dir():
-        raise NotADirectoryError(f"{out} is a file; --out names a folder for the results.")
+        raise NotADirectoryError(f"{out} is a file; --out must name a folder for the results.")
     if overwrite or not (out / RUN).is_file():
         return
     older, now = RunFolder(out), run["options"]
@@ -292,12 +293,12 @@ def _check_free(out: Path, run: dict[str, Any], overwrite: bool) -> None:
     else:
         return
     raise FileExistsError(
-        f"{out} holds a finished run {what}. Choose another folder by -o, or replace that run by --overwrite."
+        f"{out} holds a finished run {what}. Choose another folder with -o, or replace that run with --overwrite."
     )
 
 
 def recorded(ctx: typer.Context) -> dict[str, Any]:
-    """Return the options of a command and what runs it; paths are made absolute, so that it can be done again."""
+    """Return the options of a command and the versions used; paths are made absolute, so that it can be repeated."""
     skipped = ("config", "json", "quiet", "overwrite")
     given = {key: value for key, value in ctx.params.items() if value not in (None, (), []) and key not in skipped}
     options = {key: _as_toml(value) for key, value in given.items()}
@@ -311,6 +312,6 @@ def _as_toml(value: Any) -> Any:
 
 
 def record(ctx: typer.Context, path: Path) -> None:
-    """Write what made a file beside it, as run.toml does for a folder."""
+    """Write a record of how a file was made next to it, as run.toml does for a folder."""
     with atomic_write(path) as file:
         tomli_w.dump(recorded(ctx), file)

@@ -1,4 +1,4 @@
-"""vhem score: how likely sequences are under a model, and which of its HMMs suits each best."""
+"""vhem score: how likely sequences are under a model, and which of its HMMs fits each best."""
 
 from __future__ import annotations
 
@@ -33,31 +33,36 @@ def score(
     table: TableOptions,
     run: RunOptions,
     per: Annotated[
-        str, typer.Option(help="A row per sequence or per group; auto: both into files, where there are groups.")
+        str, typer.Option(help="One row per sequence or per group; auto: files for both if there are groups.")
     ] = "auto",
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A csv, tsv or parquet; else it is printed.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="A csv, tsv or parquet file; if not given, scores are printed.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Score sequences by a model: log-likelihoods, and the HMM that suits each best.
+    """Score sequences under a model: log-likelihoods, and the HMM that fits each best.
 
-    Columns: id, group, log_likelihood, per_frame, and for a mixture cluster (1, 2, …), probability, p1, p2, … Where
-    sequences have groups (people, say), scores.groups.csv beside scores.csv has a row per group, whose sequences are
-    taken together: the HMM that suits them all best. scores.run.toml tells what made them, and does it again:
-    vhem score --config scores.run.toml
+    Columns: id, group, log_likelihood, per_frame, and for a mixture cluster (1, 2, …), probability, p1, p2, … If
+    sequences have groups (people, say), scores.groups.csv, next to scores.csv, has one row per group, whose sequences
+    are taken together: the HMM that fits them all best. scores.run.toml records the command, so that it can
+    be repeated.
 
     For example:
 
         vhem score out new.csv --id subject,trial --values x,y -o scores.csv
 
         vhem score out new.csv --id subject,trial --group subject --per group
+
+        vhem score --config scores.run.toml
     """
     if per not in ("auto", "sequence", "group"):
         raise ValueError(f"--per must be auto, sequence or group, got {per!r}.")
     h3m, names = _model(model)
     sequences = _sequences_for(names, data, table)
     if per == "group" and sequences.groups is None:
-        raise ValueError("--per group, but the sequences have no groups; give --group, a column such as the person.")
+        raise ValueError("--per group needs groups; name their column, such as the person, with --group.")
     likelihoods = h3m.log_likelihoods(sequences, run.jobs)
     rows = _scores(h3m, _named(sequences), likelihoods, sequences.lengths)
     of_groups = None if sequences.groups is None or per == "sequence" else _group_scores(h3m, sequences, likelihoods)
@@ -76,7 +81,7 @@ def score(
 
 
 def _model(path: Path) -> tuple[H3M, list[str] | None]:
-    """Return the mixture that a file or folder holds, and the names of its dimensions."""
+    """Return the mixture in a file or folder, and the names of its dimensions."""
     has_centers = not path.is_dir() or (path / CENTERS).is_file()
     read = read_model(path, centers=has_centers)
     found = getattr(read.content, "centers_", getattr(read.content, "model_", read.content))  # of a fitted estimator
@@ -106,7 +111,7 @@ def _scores(h3m: H3M, named: Columns, likelihoods: FloatArray, n_frames: IntArra
 
 
 def _group_scores(h3m: H3M, sequences: Sequences, likelihoods: FloatArray) -> Columns:
-    """Return a row per group: all its sequences are of one HMM, log p(group | k) = Σ_i log p(y_i | k)."""
+    """Return one row per group: all its sequences come from one HMM, log p(group | k) = Σ_i log p(y_i | k)."""
     places: dict[Any, int] = {}
     owner = np.array([places.setdefault(group, len(places)) for group in sequences.groups or ()])
     together = np.zeros((len(places), len(h3m)))
@@ -124,7 +129,7 @@ def _show(rows: Columns, as_json: bool) -> None:
 
 
 def _sequences_for(names: list[str] | None, data: Path, table: TableOptions) -> Sequences:
-    """Read sequences with the columns that a model was learned from, in its order."""
+    """Read sequences with the columns that a model was learned from, in the same order."""
     found = read_sequences_only(data, table.reading())
     same = names is None or found.feature_names is None or found.feature_names == names
     if same or table.values is not None:
@@ -132,6 +137,6 @@ def _sequences_for(names: list[str] | None, data: Path, table: TableOptions) -> 
     if not set(names or ()) <= set(found.feature_names or ()):
         raise ValueError(
             f"the model was learned from {', '.join(names or ())}, but the values of {data} are "
-            f"{', '.join(found.feature_names or ())}; name the columns that correspond by --values."
+            f"{', '.join(found.feature_names or ())}; name the corresponding columns with --values."
         )
     return cast("Sequences", read_sequences_only(data, table.reading()._replace(values=names)).content)

@@ -1,4 +1,4 @@
-"""What goes on around a command: progress, warnings, Ctrl-C, and what is printed at the end."""
+"""What happens around a command: progress, warnings, Ctrl-C, and what is printed at the end."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from vhem.cli.naming import Doing, told
 from vhem.em.progress import FitProgress, Progress
 from vhem.scale.progress import PartProgress
 
-_PLAIN_EVERY = 5.0  # seconds between lines where there is no terminal
+_PLAIN_EVERY = 5.0  # seconds between lines if there is no terminal
 
-#: What an interrupted command leaves behind; told by the one that catches Ctrl-C.
+#: What an interrupted command leaves behind; reported when Ctrl-C is caught.
 kept = "Nothing was written."
 #: What is being done.
 doing = Doing.LEARNING
 
 
 def start_afresh() -> None:
-    """Forget the command before."""
+    """Forget the previous command."""
     global kept, doing  # one command runs at a time
     kept, doing = "Nothing was written.", Doing.LEARNING
 
 
 def remember(message: str) -> None:
-    """Say what is left behind if the command is interrupted from now on."""
+    """Set what is reported as kept if the command is interrupted from now on."""
     global kept  # noqa: PLW0603  (one command runs at a time)
     kept = message
 
@@ -68,7 +68,7 @@ class Session:
             typer.echo(f"note: {message}", err=True)
 
     def gather_warnings(self) -> list[str]:
-        """Return what was warned of so far, each thing once, in the words of the command."""
+        """Return the warnings so far, each once, in the command's words."""
         while self._caught:
             message = told(self._caught.pop(0).message, doing)
             if message not in self.warnings:
@@ -85,7 +85,7 @@ class Session:
         self._last = self._begin
         if self.quiet or not sys.stderr.isatty():
             return
-        from rich.console import Console  # noqa: PLC0415  (only where there is a terminal)
+        from rich.console import Console  # noqa: PLC0415  (only if there is a terminal)
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
         from rich.progress import Progress as Bar  # noqa: PLC0415
 
@@ -121,13 +121,13 @@ class Session:
 
         def callback(progress: FitProgress) -> None:
             within = (progress.start + progress.n_settled / progress.n_hmms) / progress.n_starts
-            detail = f"{progress.n_settled} of {progress.n_hmms} HMMs settled, start {progress.start + 1}"
+            detail = f"{progress.n_settled} of {progress.n_hmms} HMMs converged, start {progress.start + 1}"
             self.update((part + within) / n_parts, f"{detail} of {progress.n_starts}")
 
         return callback
 
     def clustering(self, max_iter: int, n_fits: int = 1) -> Any:
-        """Return a callback for `VHEM` and its like; of several fits one after the other, the share is of them all."""
+        """Return a callback for `VHEM` and similar; for several fits in a row, the share is that of all together."""
         shares: dict[int, float] = {}
         finished = 0
 
@@ -146,12 +146,12 @@ class Session:
         return callback
 
     def parts(self, progress: PartProgress) -> None:
-        """Show how far data in parts has been worked through: a callback for `PartitionedH3M`."""
-        remember("What was learned is kept; the same command goes on from there.")
+        """Show how much of the data in parts has been processed: a callback for `PartitionedH3M`."""
+        remember("What was learned is kept; the same command resumes from there.")
         done = progress.n_done / progress.n_parts if progress.n_parts else 0.0
         self.update(done, f"{progress.stage}, {progress.n_sequences:,} sequences")
 
 
 def show(text: str, numbers: dict[str, Any], as_json: bool) -> None:
-    """Print what came out, for people or for programs."""
+    """Print the results, for people or for programs."""
     typer.echo(json.dumps(numbers, indent=1, ensure_ascii=False) if as_json else text)

@@ -1,7 +1,7 @@
 """Options that several commands share, each group in one place.
 
 A command takes a group as one argument annotated with its class, and is decorated with `expanded`, which shows the
-fields as options of their own::
+fields as separate options::
 
     @expanded
     def fit(data: Data, out: Out, table: TableOptions, run: RunOptions) -> None: ...
@@ -28,7 +28,7 @@ def _option(*names: str, help: str, panel: str, **settings: Any) -> Any:
     )
 
 
-LONGEST_TAU = 50  #: unless more is asked for: long recordings repeat themselves, and a long τ hardens assignments
+LONGEST_TAU = 50  #: unless set higher: long recordings repeat themselves, and a long τ hardens assignments
 _TABLE, _LEARNING, _RUN = "Reading tables", "Learning HMMs", "Running"
 
 
@@ -63,28 +63,31 @@ class TableOptions:
     id: Annotated[
         list[str] | None,
         _option(
-            "--id", help="Column(s) that name the sequence of each row: subject,trial. Guessed if clear.", panel=_TABLE
+            "--id",
+            help="Column(s) that identify the sequence of each row: subject,trial. Guessed if clear.",
+            panel=_TABLE,
         ),
     ] = None
     time: Annotated[str | None, _option("--time", help="Column to sort the rows of a sequence by.", panel=_TABLE)] = (
         None
     )
     values: Annotated[
-        list[str] | None, _option("--values", help="Columns of values: x,y. Else all other numbers.", panel=_TABLE)
+        list[str] | None,
+        _option("--values", help="Columns of values: x,y. Default: all other numeric columns.", panel=_TABLE),
     ] = None
     group: Annotated[
-        str | None, _option("--group", help="Column of what sequences belong to, such as a person.", panel=_TABLE)
+        str | None, _option("--group", help="Column that groups sequences, such as the person.", panel=_TABLE)
     ] = None
     one_sequence: Annotated[
-        bool, _option("--one-sequence", help="Each file is one sequence: there is no id column.", panel=_TABLE)
+        bool, _option("--one-sequence", help="Each file is one sequence, without an id column.", panel=_TABLE)
     ] = False
-    decimal: Annotated[str, _option("--decimal", help='"." or ","; seen from the file if not given.', panel=_TABLE)] = (
-        "auto"
-    )
-    encoding: Annotated[str | None, _option("--encoding", help="Of text; UTF-8 if not given.", panel=_TABLE)] = None
-    sheet: Annotated[str | None, _option("--sheet", help="Of a spreadsheet; the first if not given.", panel=_TABLE)] = (
+    decimal: Annotated[str, _option("--decimal", help='"." or ","; detected if not given.', panel=_TABLE)] = "auto"
+    encoding: Annotated[str | None, _option("--encoding", help="Text encoding; UTF-8 if not given.", panel=_TABLE)] = (
         None
     )
+    sheet: Annotated[
+        str | None, _option("--sheet", help="Sheet of a spreadsheet; the first if not given.", panel=_TABLE)
+    ] = None
 
     def reading(self) -> Options:
         """Return the options as `read_sequences` knows them."""
@@ -102,31 +105,34 @@ class LearningOptions:
     states: Annotated[
         str,
         _option(
-            "--states", "-s", help="States of an HMM: 3, or 1-5 to choose by BIC.", panel=_LEARNING, show_default=True
+            "--states", "-s", help="States per HMM: 3, or 1-5 to choose by BIC.", panel=_LEARNING, show_default=True
         ),
     ] = "3"
-    mix: Annotated[int, _option("--mix", help="Gaussians a state.", panel=_LEARNING, min=1, show_default=True)] = 1
-    covariance: Annotated[str, _option("--covariance", help="diag or full.", panel=_LEARNING, show_default=True)] = (
-        "diag"
-    )
+    mix: Annotated[int, _option("--mix", help="Gaussians per state.", panel=_LEARNING, min=1, show_default=True)] = 1
+    covariance: Annotated[
+        str, _option("--covariance", help="Form of the covariances: diag or full.", panel=_LEARNING, show_default=True)
+    ] = "diag"
     topology: Annotated[
-        str, _option("--topology", help=f"{', '.join(TOPOLOGIES)}.", panel=_LEARNING, show_default=True)
+        str,
+        _option(
+            "--topology", help=f"Possible transitions: {', '.join(TOPOLOGIES)}.", panel=_LEARNING, show_default=True
+        ),
     ] = "ergodic"
     starts: Annotated[
         int,
-        _option("--starts", help="Starts of learning; the best is kept.", panel=_LEARNING, min=1, show_default=True),
+        _option("--starts", help="Restarts of learning; the best is kept.", panel=_LEARNING, min=1, show_default=True),
     ] = 5
     max_iter: Annotated[
         int,
         _option(
-            "--max-iter", help="Iterations at most, of learning and of clustering.", panel=_LEARNING, min=1,
+            "--max-iter", help="Maximum number of iterations, in learning and in clustering.", panel=_LEARNING, min=1,
             show_default=True,
         ),
     ] = 100  # fmt: skip
     per: Annotated[
         str,
         _option(
-            "--per", help="One HMM per sequence or per group; auto: per group where there are groups.", panel=_LEARNING
+            "--per", help="One HMM per sequence or per group; auto: per group if there are groups.", panel=_LEARNING
         ),
     ] = "auto"
     checkpoint_every: Annotated[
@@ -147,7 +153,7 @@ class LearningOptions:
 
 
 def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
-    """Take the options of a run.toml for defaults; what is written on the line goes first."""
+    """Take the options of a run.toml as defaults; command-line options take precedence."""
     if path is None:
         return None
     file = path / "run.toml" if path.is_dir() else path
@@ -157,10 +163,10 @@ def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
     except OSError:
         raise ValueError(f"{file} cannot be read.") from None
     except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as fault:
-        raise ValueError(f"{file} is no configuration: {fault}.") from None
+        raise ValueError(f"{file} is not a configuration file: {fault}.") from None
     known = {parameter.name for parameter in ctx.command.params}
     if command is not None and command != ctx.info_name:
-        raise ValueError(f"{file} is of `vhem {command}`, not of `vhem {ctx.info_name}`.")
+        raise ValueError(f"{file} was written by `vhem {command}`, not by `vhem {ctx.info_name}`.")
     if unknown := sorted(set(options) - known):
         raise ValueError(f"{file} has unknown options: {', '.join(unknown)}.")
     ctx.default_map = options
@@ -171,14 +177,21 @@ def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
 class RunOptions:
     """How a command runs and what it prints."""
 
-    seed: Annotated[int, _option("--seed", help="One seed, one answer.", panel=_RUN, min=0, show_default=True)] = 0
-    jobs: Annotated[int | None, _option("--jobs", "-j", help="Threads; all cores if not given.", panel=_RUN)] = None
+    seed: Annotated[
+        int,
+        _option(
+            "--seed", help="Random seed; the same seed gives the same result.", panel=_RUN, min=0, show_default=True
+        ),
+    ] = 0
+    jobs: Annotated[
+        int | None, _option("--jobs", "-j", help="Number of threads; all cores if not given.", panel=_RUN)
+    ] = None
     json: Annotated[bool, _option("--json", help="Print the summary as JSON.", panel=_RUN)] = False
-    quiet: Annotated[bool, _option("--quiet", "-q", help="No progress.", panel=_RUN)] = False
+    quiet: Annotated[bool, _option("--quiet", "-q", help="Show no progress.", panel=_RUN)] = False
     config: Annotated[
         Path | None,
         _option(
-            "--config", "-c", help="A run.toml, or the folder of a run, to do again; other options change it.",
+            "--config", "-c", help="A run.toml, or the folder of a run, to repeat; other options take precedence.",
             panel=_RUN, is_eager=True, callback=_configured,
         ),
     ] = None  # fmt: skip
@@ -187,25 +200,26 @@ class RunOptions:
 Data = Annotated[
     Path,
     typer.Argument(
-        help="A table (csv, tsv, parquet, xls, xlsx), npz, BVH, or a folder of such files.", show_default=False
+        help="A table (csv, tsv, parquet, xls, xlsx), an npz or BVH file, or a folder of such files.",
+        show_default=False,
     ),
 ]
 DataOrModels = Annotated[
     Path,
     typer.Argument(
-        help="Sequences (a table, npz, a folder), or HMMs (.vhem, .mat, .json, a folder of a run).", show_default=False
+        help="Sequences (a table, npz, a folder) or HMMs (.vhem, .mat, .json, the folder of a run).", show_default=False
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the results.", show_default=False)]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace a finished run of other settings in that folder.")
+    bool, typer.Option("--overwrite", help="Replace a finished run with other settings in that folder.")
 ]
 Tau = Annotated[
     int | None,
     typer.Option(
         "--tau",
         min=1,
-        help=f"Length of the imagined sequences. Else the sequences' median length, at most {LONGEST_TAU}; 10 if it is "
+        help=f"Length of the virtual sequences. Default: the sequences' median length, at most {LONGEST_TAU}; 10 if "
         "unknown.",
         show_default=False,
     ),
@@ -213,11 +227,11 @@ Tau = Annotated[
 Restarts = Annotated[
     int | None, typer.Option("--restarts", min=1, help="Restarts of the clustering.", show_default=False)
 ]
-Virtual = Annotated[float, typer.Option("--virtual", help="Imagined sequences per HMM: how hard assignments are.")]
+Virtual = Annotated[float, typer.Option("--virtual", help="Virtual sequences per HMM; more make assignments harder.")]
 CenterStates = Annotated[
     int | None,
     typer.Option(
-        "--center-states", min=1, help="States of a centre; else the median of the HMMs'.", show_default=False
+        "--center-states", min=1, help="States per centre; by default the median of the HMMs'.", show_default=False
     ),
 ]
 
@@ -225,14 +239,14 @@ CenterStates = Annotated[
 Dask = Annotated[
     str | None,
     typer.Option(
-        "--dask", help="Do the work on a Dask cluster: its scheduler's address, tcp://…", metavar="ADDRESS",
+        "--dask", help="Run on a Dask cluster: the address of its scheduler, tcp://…", metavar="ADDRESS",
         rich_help_panel=_RUN, show_default=False,
     ),
 ]  # fmt: skip
 
 
 def expanded(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with the fields of its groups of options as parameters of its own."""
+    """Return the command with the fields of its option groups as separate parameters."""
     hints = get_type_hints(command, include_extras=True)
     hints.pop("return", None)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}

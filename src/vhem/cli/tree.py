@@ -38,16 +38,16 @@ def tree(
     learning: LearningOptions,
     run: RunOptions,
     levels: Annotated[str, typer.Option(help="Numbers of clusters, from the lowest level to the top.")] = "8,4,2",
-    trees: Annotated[int, typer.Option(min=1, help="Whole trees that are grown; the best is kept.")] = 4,
+    trees: Annotated[int, typer.Option(min=1, help="Number of trees to grow; the best is kept.")] = 4,
     tau: Tau = None,
     restarts: Restarts = None,
     center_states: CenterStates = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Cluster HMMs, then the centres, and so on: a hierarchy.
+    """Cluster HMMs, then the centres, and so on into a hierarchy.
 
     The folder gets tree.vhem (the hierarchy), centers.vhem (its top), labels.csv (a column per level), hmms.vhem and a
-    summary with the tree in Newick's notation.
+    summary with the tree in Newick format.
 
     For example:
 

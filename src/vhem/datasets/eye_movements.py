@@ -17,7 +17,7 @@ from vhem.sequences import Sequences, read_sequences
 
 _HOW_TO_GET = (
     "Get the demonstration files demodata.xls, jov_duration.xls, models_demo_faces_individual.mat and "
-    "ave_face120.png of the EMHMM toolbox (visal.cs.cityu.edu.hk) and put them into a folder emhmm_faces."
+    "ave_face120.png of the EMHMM toolbox (visal.cs.cityu.edu.hk) and put them in a folder emhmm_faces."
 )
 
 
@@ -26,8 +26,8 @@ class EyeMovements(NamedTuple):
 
     sequences: Sequences  #: one per trial, grouped by person
     feature_names: list[str]  #: of the dimensions
-    hmms: H3M | None  #: one per person as the toolbox learned them; only of the smaller study
-    image: Path | None  #: the average face that x and y lie on, where it is at hand
+    hmms: H3M | None  #: one per person, learned by the toolbox; only for the smaller study
+    image: Path | None  #: the average face that x and y refer to, if available
 
 
 def load_eye_movements(durations: bool = False) -> EyeMovements:
@@ -36,8 +36,8 @@ def load_eye_movements(durations: bool = False) -> EyeMovements:
     Parameters
     ----------
     durations : bool
-        The study with durations (32 people, 1267 trials; x, y in pixels and milliseconds) instead of that with places
-        only (10 people, 399 trials), for which the toolbox's own HMMs are there as well.
+        Load the study with durations (32 people, 1267 trials; x, y in pixels and milliseconds) instead of the one with
+        positions only (10 people, 399 trials), which comes with the toolbox's own HMMs.
 
     Returns
     -------

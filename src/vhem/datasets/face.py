@@ -9,7 +9,7 @@ from vhem._support.arrays import FloatArray
 
 
 def simulated_face() -> npt.NDArray[np.uint8]:
-    """Return a picture of a face, (400, 320) levels of gray, with the places that `simulated_study` speaks of.
+    """Return a picture of a face, (400, 320) gray levels, with the places that `simulated_study` uses.
 
     Examples
     --------

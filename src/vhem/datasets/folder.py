@@ -1,4 +1,4 @@
-"""Where data sets are looked for, and how they are fetched. The network is never touched unasked."""
+"""Where data sets are looked for, and how they are fetched. The network is never used unless asked for."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Return the folder that downloads go to."""
+    """Return the folder for downloads."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vhem"
 
 
 def candidate_folders() -> list[Path]:
-    """Return the folders that data sets are looked for in, in this order."""
+    """Return the folders that are searched for data sets, in this order."""
     chosen = os.environ.get("VHEM_DATA")
     return [*([Path(chosen)] if chosen else []), Path("../shared/data"), cache_folder()]
 
@@ -28,7 +28,7 @@ def find_data(name: str, how_to_get: str) -> Path:
     name : str
         Path below a data folder.
     how_to_get : str
-        What to do where it is missing; becomes part of the error.
+        What to do if it is missing; becomes part of the error.
     """
     folders = candidate_folders()
     for folder in folders:
@@ -41,7 +41,7 @@ def find_data(name: str, how_to_get: str) -> Path:
 
 
 def fetch(url: str, member: str, folder: Path) -> Path:
-    """Download a zip archive and put the member of this name, wherever it lies in it, into `folder`."""
+    """Download a zip archive and extract the member of this name, wherever it is, into `folder`."""
     try:
         import pooch  # noqa: PLC0415  (an optional library)
     except ImportError:

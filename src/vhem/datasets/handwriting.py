@@ -19,7 +19,7 @@ from vhem.sequences import Sequences
 
 URL = "https://archive.ics.uci.edu/static/public/175/character+trajectories.zip"
 #: Of the values and labels of the complete set, whatever their order; see `fingerprint`. The archive's own checksum is
-#: not known to us.
+#: unknown.
 FINGERPRINT = "44ee6d0d6ba96f8c3c63528deb756c75b9f947a058988cc9e0f1f08d09909205"
 CHANNELS = ["x velocity", "y velocity", "force"]
 
@@ -31,7 +31,7 @@ _HOW_TO_GET = (
 
 
 class HandwritingData(NamedTuple):
-    """Letters as they were written."""
+    """Handwritten letters."""
 
     sequences: Sequences  #: (T, 3): the pen's velocity in x and y, and the change of its force, at 200 Hz
     labels: npt.NDArray[np.str_]  #: the letter of each sequence
@@ -43,11 +43,11 @@ def load_character_trajectories(trim: bool = True, download: bool = False) -> Ha
     Parameters
     ----------
     trim : bool
-        Leave out the frames before the first and after the last in which anything moves. They are exact zeros that the
-        donor put there so that letters of one kind lie alike, three frames in ten.
+        Leave out the frames before the first movement and after the last. They are exact zeros that the donor added to
+        align letters of one kind, three frames in ten.
     download : bool
-        Fetch the file from UCI into the cache if it is nowhere to be found (needs the package pooch). Its values are
-        then checked against the complete set; without this, the network is never touched.
+        Download the file from UCI into the cache if it is not found (needs the package pooch). Its values are then
+        checked against the complete set; without this, the network is never used.
 
     Returns
     -------
@@ -108,6 +108,6 @@ def _download_if_missing() -> None:
         if fingerprint(*_from_original(folder / _ORIGINAL)) != FINGERPRINT:
             (folder / _ORIGINAL).unlink()
             raise ValueError(
-                f"what {URL} holds is not the data set that is known here, and was deleted. If UCI has changed it, get "
-                f"the file by hand and put it into {_FOLDER}."
+                f"what {URL} holds is not the expected data set, and was deleted. If UCI has changed it, download "
+                f"the file by hand and put it in {_FOLDER}."
             ) from None

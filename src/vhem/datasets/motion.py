@@ -15,7 +15,7 @@ from vhem._support.arrays import FloatArray
 from vhem.datasets.folder import find_data
 from vhem.sequences.readers.bvh import read_bvh
 
-#: 56 trials in 8 classes, of the kinds that the paper names: subject to trials, by CMU's index.
+#: 56 trials in 8 classes, of the kinds that the paper names: from subjects to trials, as in CMU's index.
 PAPER_TRIALS: dict[str, dict[str, list[int]]] = {
     "jump": {"13": [11, 13, 19, 32, 39, 40, 41, 42]},
     "run": {"09": [1, 2, 3, 4, 5, 6, 7]},
@@ -52,7 +52,7 @@ _HOW_TO_GET = (
 class MotionData(NamedTuple):
     """Recorded motions."""
 
-    positions: list[FloatArray]  #: one array (T, joints, 3) per trial, y upwards
+    positions: list[FloatArray]  #: one array (T, joints, 3) per trial; y points up
     labels: list[str]
     trials: list[str]  #: subject_trial, as in CMU's index
     joint_names: list[str]
@@ -65,12 +65,12 @@ def load_cmu_motion(all_trials: bool = False) -> MotionData:
     Parameters
     ----------
     all_trials : bool
-        All 136 trials in 7 classes, instead of 56 in the 8 classes that the paper names.
+        Load all 136 trials in 7 classes, instead of 56 in the 8 classes that the paper names.
 
     Returns
     -------
     MotionData
-        Joint positions in the room, labels and names.
+        Joint positions in space, labels and names.
 
     Examples
     --------
@@ -97,7 +97,7 @@ def _from_prepared(path: Path, labels: dict[str, str]) -> MotionData:
 
 
 def _from_bvh(folder: Path, labels: dict[str, str]) -> MotionData:
-    """Read BVH files; the first frame of the cgspeed conversion is a pose that was put in front, and is left out."""
+    """Read BVH files without the first frame, which is a pose that the cgspeed conversion added."""
     missing = [trial for trial in labels if not (folder / f"{trial}.bvh").exists()]
     if missing:
         raise FileNotFoundError(

@@ -1,4 +1,4 @@
-"""Music with tags: features of GTZAN, and CAL500, as a folder of audio or as the features of its songs' first seconds.
+"""Music with tags: features of GTZAN, and CAL500, from a folder of audio or as features of the songs' first seconds.
 
 GTZAN has no licence, and its author holds no rights in the recordings: features for research only. Cite: G. Tzanetakis,
 P. Cook, "Musical genre classification of audio signals", IEEE Transactions on Speech and Audio Processing 10(5), 2002;
@@ -26,12 +26,12 @@ from vhem.datasets.folder import find_data
 from vhem.sequences import Sequences
 
 _GTZAN = (
-    "There is no download: the recordings are not free. If you have GTZAN's audio, make features of it by "
+    "There is no download: the recordings are not free. If you have GTZAN's audio, make features of it with "
     "vhem.audio.mfcc and save X, lengths, track, tags, tag_names and split (train, valid, test or none) as "
     "gtzan_mfcc/gtzan_mfcc.npz."
 )
 _CAL500 = (
-    "There is no download: CAL500 is given out by the Computer Audition Laboratory of UC San Diego. If you have its "
+    "There is no download: CAL500 is distributed by the Computer Audition Laboratory of UC San Diego. If you have its "
     "audio, call load_cal500(folder) with the folder that holds it and its annotation files."
 )
 _ANNOTATIONS = ("songNames.txt", "vocab.txt", "hardAnnotations.txt")
@@ -39,23 +39,23 @@ _AUDIO = (".wav", ".flac", ".ogg", ".mp3")
 
 
 class MusicData(NamedTuple):
-    """Songs as sequences of features, and what is said about them."""
+    """Songs as sequences of features, and their tags."""
 
     songs: Sequences
     tags: npt.NDArray[np.bool_]  #: (n, V)
     tag_names: list[str]
-    split: npt.NDArray[np.str_] | None = None  #: "train", "valid", "test" or "none" where the set has a split
+    split: npt.NDArray[np.str_] | None = None  #: "train", "valid", "test" or "none", if the set has a split
     soft_tags: FloatArray | None = None  #: (n, V) share of listeners who gave the tag
 
     def often_used(self, n_songs: int) -> MusicData:
-        """Return the same with only the tags that at least `n_songs` songs have."""
+        """Return the same data with only the tags that at least `n_songs` songs have."""
         kept = np.flatnonzero(self.tags.sum(axis=0) >= n_songs)
         soft = None if self.soft_tags is None else self.soft_tags[:, kept]
         return self._replace(tags=self.tags[:, kept], tag_names=[self.tag_names[k] for k in kept], soft_tags=soft)
 
 
 def load_gtzan_features() -> MusicData:
-    """Load 13 MFCC with first and second differences of GTZAN's 1000 clips, 46 ms a frame, and 17 tags.
+    """Load 13 MFCC with first and second differences of GTZAN's 1000 clips, 46 ms per frame, and 17 tags.
 
     Returns
     -------
@@ -80,17 +80,17 @@ def load_cal500(folder: str | Path | None = None, features: Callable[[Path], Flo
     Parameters
     ----------
     folder : path, optional
-        A folder that holds songNames.txt, vocab.txt and hardAnnotations.txt (and softAnnotations.txt, if at hand), as
-        CAL500 has them, and the songs' audio, named as in songNames.txt, anywhere below it. Without it, the prepared
-        features of the songs' first three seconds are looked for: real tags, but features too poor for more than trying
-        the whole way.
+        A folder that holds songNames.txt, vocab.txt and hardAnnotations.txt (and softAnnotations.txt, if available), as
+        in CAL500, and the songs' audio, named as in songNames.txt, anywhere below it. Without it, the prepared features
+        of the songs' first three seconds are loaded: real tags, but features too poor for more than trying out the
+        method.
     features : callable, optional
         Makes the features of an audio file; `vhem.audio.mfcc` by default.
 
     Returns
     -------
     MusicData
-        The songs. The tags "Genre-Best" and "Solo" are left out, which leaves the 149 that the paper speaks of.
+        The songs. The tags "Genre-Best" and "Solo" are left out, which leaves the 149 of the paper.
 
     Examples
     --------

@@ -22,7 +22,7 @@ STRATEGIES: dict[str, tuple[list[str], list[float], list[list[float]]]] = {
 }
 
 _SPREAD = (17.0, 13.0)  # standard deviation of fixations around a place, in pixels
-_HABIT = 9.0  # how far a viewer's own places lie from the strategy's, in pixels
+_HABIT = 9.0  # how far a viewer's places are from the strategy's, in pixels
 _LOYALTY = 60.0  # how closely a viewer's probabilities follow the strategy's
 
 
@@ -36,9 +36,9 @@ class SimulatedStudy(NamedTuple):
 
 
 def simulated_study(n_viewers: int = 40, n_trials: int = 15, random_state: RandomState = 0) -> SimulatedStudy:
-    """Make a study in which viewers look at faces by one of three strategies.
+    """Make a study in which viewers look at faces with one of three strategies.
 
-    Every viewer has an HMM of their own, a variation of the strategy's, which makes about `n_trials` short sequences of
+    Every viewer has their own HMM, a variation of the strategy's, which generates about `n_trials` short sequences of
     fixations.
 
     Parameters

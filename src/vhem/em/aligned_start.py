@@ -56,7 +56,7 @@ def averaged_by_state(models: Models, weights: FloatArray, labels: IntArray, n: 
 
 
 def _grouped(hmms: H3M, n_clusters: int, rng: np.random.Generator) -> IntArray:
-    """Return a group for each HMM, none of them empty or without weight."""
+    """Return the group of each HMM; no group is empty or without weight."""
     n = len(hmms)
     points = hmms.emissions.centre().reshape(n, -1)
     best, least = np.arange(n) % n_clusters, np.inf

@@ -1,4 +1,4 @@
-"""Baum-Welch for many HMMs at once: each has a likelihood of its own, and drops out when it has converged."""
+"""Baum-Welch for many HMMs at once: each has its own likelihood, and drops out when it has converged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLUR = 0.1  # of the probability rows of an HMM one of whose states is re-initi
 
 
 class Fits(NamedTuple):
-    """How the HMMs came out; one entry, or row, for each."""
+    """The results; one entry, or row, per HMM."""
 
     models: Models
     objectives: FloatArray  #: log-likelihood plus log prior
@@ -65,7 +65,7 @@ class BaumWelch(Problem[_State, _Expected]):
     strict: bool
     rng: np.random.Generator
     n_threads: int
-    chosen: IntArray  #: the groups still at work
+    chosen: IntArray  #: the groups still iterating
     pairs: Pairs
     weights: FloatArray  #: of the pairs
     frames: FloatArray
@@ -91,7 +91,7 @@ class BaumWelch(Problem[_State, _Expected]):
         return f"the likelihood of {self.batch.ids[row]!r}"
 
     def advance(self, state: _State, bounds: FloatArray, n_iter: IntArray, limits: Limits) -> None:
-        """Iterate inside the compiled engine, where it can."""
+        """Iterate inside the compiled engine, if it can."""
         advance(
             state.models, self.batch.X, self.batch.offsets, self.pairs, self.weights, self.prior, least=self.least,
             tolerance=limits.tol * self.frames, max_iter=limits.max_iter, n_threads=self.n_threads, objectives=bounds,
@@ -113,14 +113,14 @@ class BaumWelch(Problem[_State, _Expected]):
         return expected.sums if anchors is None else self._counted(state.models, anchors).sums
 
     def m_step(self, state: _State, expected: _Expected, sums: ModelSums, anchors: Any) -> Step:
-        """Return the next HMMs; states that nothing is left for are re-initialised."""
+        """Return the next HMMs; empty states are re-initialised."""
         update = maximise(sums, state.models, self.prior, anchors)
         if update.far and anchors is None:
             return Step(state, update.models.components)
         return self._reseeded(_State(update.models, state.n_reseeded), expected.sums.occupancy)
 
     def _reseeded(self, state: _State, occupancy: FloatArray) -> Step:
-        """Give states that have become empty a random frame of their group for a mean, and make them reachable.
+        """Give states that have become empty a random frame of their group as mean, and make them reachable.
 
         A group with too few frames for its states is left alone, and each state gets as many chances as there are
         states.

@@ -19,8 +19,8 @@ from vhem.em.sharding import Shards
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
-_CENTERS = 3  # that are tried for a part of Ward's tree, beside its medoid
-_BLUR = 0.02  # of every probability row made from counts: a transition nobody happened to make stays possible
+_CENTERS = 3  # tried for a part of Ward's tree, besides its medoid
+_BLUR = 0.02  # of every probability row made from counts: a transition that happens not to occur stays possible
 _WARD_POOL = 1500  # inputs that Ward's tree is made of, at most: it takes the square of their number
 _POOL, _POOL_PER_CLUSTER = 2000, 20  # inputs that seeds are chosen from: the larger of this, and so many per cluster
 
@@ -35,7 +35,7 @@ class CenterShape:
 
     @staticmethod
     def like(models: Models, n_clusters: int, n_states: int | None = None, n_mix: int | None = None) -> CenterShape:
-        """Return centres as large as the inputs typically are, where nothing else is asked for."""
+        """Return centres as large as the inputs typically are, unless specified otherwise."""
         typical = int(np.ceil(np.median(models.n_states)))
         return CenterShape(n_clusters=n_clusters, n_states=n_states or typical, n_mix=n_mix or models.shape[2])
 
@@ -65,7 +65,7 @@ def start_from_emissions(
 ) -> Models:
     """Make groups around inputs far from one another; a group's states are its pooled emissions, reduced by HEM.
 
-    Where states have several Gaussians, HEM makes these of the emissions that went to the state.
+    If states have several Gaussians, HEM makes these from the emissions assigned to the state.
     """
     groups = _spread_out(base, weights, shape, rng, n_threads)[1]
     chains = [_center_of_group(base, weights, group, shape, rng) for group in groups]
@@ -75,9 +75,9 @@ def start_from_emissions(
 def start_ward(
     base: BaseModels, weights: FloatArray, shape: CenterShape, rng: np.random.Generator, n_threads: int
 ) -> Models:
-    """Cut Ward's tree of the symmetrised divergences into clusters, and make a centre of each.
+    """Cut Ward's tree of the symmetrised divergences into clusters, and make a centre for each.
 
-    Deterministic but for large collections, which are represented by a sample.
+    Deterministic except for large collections, which are represented by a sample.
     """
     pool = np.arange(len(weights))
     if len(pool) > (n := max(_WARD_POOL, _POOL_PER_CLUSTER * shape.n_clusters)):
@@ -113,14 +113,14 @@ def _medoid(part: BaseModels, n_threads: int) -> int:
 
 
 def ward_labels(base: BaseModels, n_clusters: int, n_threads: int = 1) -> IntArray:
-    """Return the parts of Ward's tree; exactly so many, even among twins."""
+    """Return the parts of Ward's tree; exactly that many, even among duplicates."""
     if len(base.counts) == 1:
         return np.zeros(1, dtype=np.int64)
-    return np.asarray(cut_tree(ward_tree(base, n_threads), n_clusters)[:, 0], dtype=np.int64)  # exactly so many parts
+    return np.asarray(cut_tree(ward_tree(base, n_threads), n_clusters)[:, 0], dtype=np.int64)  # exactly that many parts
 
 
 def ward_tree(base: BaseModels, n_threads: int = 1) -> FloatArray:
-    """Return Ward's tree on √ of the symmetrised divergence, as SciPy writes trees."""
+    """Return Ward's tree on √ of the symmetrised divergence, in SciPy's form."""
     J = expected_log_likelihood(base.models, base.models, base.tau, n_threads=n_threads)
     loss = np.maximum(np.diagonal(J)[:, None] - J, 0.0)
     return np.asarray(linkage(np.sqrt(squareform(loss + loss.T, checks=False)), method="ward"))
@@ -195,7 +195,7 @@ def _spread_out(
         best = int(np.argmin(weights @ closer))
         nearest[closer[:, best] < distance] = len(chosen)
         distance = closer[:, best]
-        nearest[candidates[best]] = len(chosen)  # a seed is its own, even among twins
+        nearest[candidates[best]] = len(chosen)  # a seed belongs to itself, even among duplicates
         chosen = np.append(chosen, candidates[best])
     return pool[chosen], [pool[nearest == c] for c in range(len(chosen))]
 
@@ -231,8 +231,8 @@ def _group_emissions(
 ) -> tuple[Mixture, IntArray]:
     """Return a component for each state of the centre, and the state that each of the pooled ones goes to.
 
-    Where centres have several components per state, those of one state of an input go the same way: VHEM will never
-    part them.
+    If centres have several components per state, those of one state of an input stay together: VHEM never separates
+    them.
     """
     if shape.n_mix == 1:
         return reduce_mixture(pooled, shape.n_states, rng)
@@ -242,7 +242,7 @@ def _group_emissions(
 
 
 def _emission(states: Mixture, parts: Mixture, s: int, n_mix: int, rng: np.random.Generator) -> Mixture:
-    """Return the mixture of state s: made of what went to it; one component, or a state of nothing, stays as it was."""
+    """Return the mixture of state s, made from what was assigned to it; one component or an empty state stays."""
     if n_mix > 1 and len(parts.weights):
         mixture = reduce_mixture(parts, n_mix, rng)[0]
         return resize_mixture(mixture.take(mixture.weights > 0), n_mix)

@@ -70,7 +70,7 @@ class TextureProblem(Problem[Textures, _Expected]):
         return Step(Textures(*m_step(sums, state.systems, self.floor, self.isotropic, self.stable)))
 
     def learn(self, start: Textures, limits: Limits) -> Run:
-        """Iterate from systems whose noise is of the kind that the M-step makes, lest the first step go down."""
+        """Iterate from systems with noise as the M-step makes it, or the first step might lower the bound."""
         R = np.maximum(start.systems.R, self.floor)
         R = np.broadcast_to(R.mean(1, keepdims=True), R.shape) if self.isotropic else R
         return run(self, start._replace(systems=start.systems._replace(R=R)), limits)
@@ -98,7 +98,7 @@ def keep(estimator: Any, best: Run, ordered: bool) -> MixtureOfLDS:
 
 
 def warn(best: Run, name: str, max_iter: int, tol: float) -> None:
-    """Say once what the run could not do."""
+    """Warn once about what went wrong in the run."""
     if not best.converged.all() and tol > 0:
         warnings.warn(NotConvergedWarning(name, "the bound", max_iter), stacklevel=4)
     warn_if_any(
@@ -118,6 +118,6 @@ def warn(best: Run, name: str, max_iter: int, tol: float) -> None:
     warn_if_any(
         best.state.n_held_back,
         "{n:system} {n:was|were} kept stable although the data ask for growth",
-        "allow it by {stable:False}",
+        "allow it with {stable:False}",
         stacklevel=4,
     )

@@ -1,4 +1,4 @@
-"""One HMM for every group of sequences, from several starts: what `fit_hmms` and the starts of mixtures rest on."""
+"""One HMM for every group of sequences, from several starts: the basis of `fit_hmms` and of the starts of mixtures."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from vhem._support.arrays import BoolArray
 from vhem._support.checks import check_choice
+from vhem._support.errors import Count, InputError
 from vhem.em.baum_welch import BaumWelch, Fits, learn
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits
@@ -40,7 +41,7 @@ class FitPlan:
         *, n_mix: int, covariance_type: str, topology: str, reg_covar: float, startprob_prior: float,
         transmat_prior: float, covars_prior: float, max_iter: int, tol: float, **rest: Any,
     ) -> FitPlan:  # fmt: skip
-        """Return a plan of parameters as users give them; the number of states is still to come."""
+        """Return a plan made from users' parameters; the number of states is set later."""
         check_values(
             n_mix=n_mix, covariance_type=covariance_type, topology=topology, n_init=rest.get("n_init", 1),
             max_iter=max_iter, tol=tol, reg_covar=reg_covar, startprob_prior=startprob_prior,
@@ -96,7 +97,7 @@ def _fitted(
 
 
 def refitted(batch: Batch, scale: Scale, fits: Fits, pooled: Pooled, plan: FitPlan, rng: np.random.Generator) -> Fits:
-    """Return the HMMs learned on with the prior that they have in common."""
+    """Return the HMMs trained further with their common prior."""
     prior = with_pooled(plan.priors.spread(*allowed(plan.shape.topology, plan.shape.n_states), scale), pooled)
     problem = BaumWelch.of(batch, prior, fits.models.shape[1], strict=False, rng=rng, n_threads=plan.n_threads)
     again = learn(problem, fits.models, plan.limits, plan.reporter.watch)
@@ -106,12 +107,14 @@ def refitted(batch: Batch, scale: Scale, fits: Fits, pooled: Pooled, plan: FitPl
 def given_start(init: H3M | HMM, n: int, n_dims: int) -> Models:
     """Return copies of the HMMs to start from, one for each of n groups."""
     if init.n_dims != n_dims:
-        raise ValueError(f"init has {init.n_dims} dimensions, but the sequences have {n_dims}; they must agree.")
+        problem = "{init} has {n:dimension}, but the sequences have {d}; they must agree"
+        raise InputError(problem, n=Count(init.n_dims), d=n_dims)
     if isinstance(init, HMM):
         init = H3M([init])
         index = np.zeros(n, dtype=np.intp)
     elif len(init) != n:
-        raise ValueError(f"init has {len(init)} HMMs for {n} sequences or groups: give one for each, or one HMM.")
+        problem = "{init} has {k:HMM} for {n} sequences or groups"
+        raise InputError(problem, "give one for each", "give one HMM", k=Count(len(init)), n=n)
     else:
         index = np.arange(n)
     return init.parameters.take(index)

@@ -9,17 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import Count, InputError
 from vhem.kernels.moments import group_moments
 from vhem.sequences import Sequences
 
-_RESOLUTION = 1e-13  # of the largest value: what smaller deviations say is rounding
+_RESOLUTION = 1e-13  # of the largest value: smaller deviations are rounding
 _LEAST_VARIANCE = 1e-200  # its inverse, and squares in units of it, are still doubles
 
 
 class Batch(NamedTuple):
-    """Sequences sorted by group; every group is to have an HMM of its own."""
+    """Sequences sorted by group; every group gets its own HMM."""
 
-    X: FloatArray  #: (N, d) all frames, those of a group one below the other
+    X: FloatArray  #: (N, d) all frames, group after group
     offsets: IntArray  #: (n + 1,) where sequences begin
     groups: IntArray  #: (n,) the group of each sequence, never falling
     weights: FloatArray  #: (n,)
@@ -86,9 +87,11 @@ class Batch(NamedTuple):
 def _numbered(groups: Iterable[Any], n: int) -> tuple[list[Any], IntArray]:
     labels = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
     if isinstance(groups, str) or len(labels) != n:
-        raise ValueError(f"groups has {len(labels)} entries for {n} sequences; give one value for each sequence.")
-    if any(label != label for label in labels):  # noqa: PLR0124  (NaN is no name)
-        raise ValueError("groups has NaN; give every sequence the name of its group.")
+        raise InputError(
+            "{groups} has {k} entries for {n:sequence}", "give one value for each sequence", k=len(labels), n=Count(n)
+        )
+    if any(label != label for label in labels):  # noqa: PLR0124  (NaN is not a name)
+        raise InputError("{groups} has NaN", "give every sequence the name of its group")
     numbers: dict[Any, int] = {}
     index = [numbers.setdefault(label, len(numbers)) for label in labels]
     return list(numbers), np.array(index, dtype=np.int64)
@@ -121,8 +124,8 @@ class Scale(NamedTuple):
     def of(batch: Batch) -> Scale:
         """Each group's own moments; the fewer its frames, the more of the variance within groups is mixed in.
 
-        A group without values takes the mean of all. Where nothing varies at all, one hundredth of the size of the
-        values stands in for a deviation, or one if they are zero.
+        A group without values takes the mean of all. If nothing varies at all, one hundredth of the size of the values
+        is used as the deviation, or one if they are zero.
         """
         count, mean, squares, extremes = group_moments(batch.X, batch.frame_offsets)
         largest = extremes.max(axis=0)

@@ -1,6 +1,6 @@
 """The one loop of EM: E-step, bound, M-step, until the bound has converged.
 
-Every EM of the package is a `Problem` given to `run`. A problem has one or more members, each with a bound of its own:
+Every EM of the package is a `Problem` given to `run`. A problem has one or more members, each with its own bound:
 VHEM has one, `fit_hmms` has one for every HMM. Members whose bound has converged drop out. Limits, callbacks,
 interruption, the rule that the bound may not fall and recounting about new anchors live here and nowhere else.
 """
@@ -40,7 +40,7 @@ class Step(NamedTuple):
     """What an M-step leaves."""
 
     state: Any
-    anchors: Any = None  #: where sums should have been taken about, if digits were lost
+    anchors: Any = None  #: the anchors that sums should have been taken about, if digits were lost
     excused: BoolArray | None = None  #: members whose bound may fall once, because something was re-initialised
 
 
@@ -63,7 +63,7 @@ class Problem(ABC, Generic[State, Expected]):
         """Return the next state."""
 
     def advance(self, state: State, bounds: FloatArray, n_iter: IntArray, limits: Limits) -> None:
-        """Make iterations in place, without the loop, as long as nothing happens that needs a closer look."""
+        """Iterate in place, without the loop, as long as nothing needs closer attention."""
         del state, bounds, n_iter, limits
 
     def take(self, state: State, expected: Expected, rows: IntArray) -> tuple[Self, State, Expected]:
@@ -115,7 +115,7 @@ class Limits:
 
 
 class Ended(NamedTuple):
-    """Members that have ended in the same iteration."""
+    """Members that ended in the same iteration."""
 
     rows: IntArray
     state: Any
@@ -143,11 +143,11 @@ class Run(NamedTuple):
         return self.ended[-1].expected
 
 
-Watch = Callable[[IntArray, FloatArray, BoolArray], None]  # iterations, bounds and convergence of the members at work
+Watch = Callable[[IntArray, FloatArray, BoolArray], None]  # iterations, bounds and convergence of the active members
 
 
 def run(problem: Problem[Any, Any], state: Any, limits: Limits, watch: Watch = lambda *_: None) -> Run:
-    """Iterate from `state`; `watch` is told after every E-step."""
+    """Iterate from `state`; `watch` is called after every E-step."""
     n = len(problem.frames)
     result = Run([], [], np.zeros(n, np.int64), np.zeros(n, bool), np.zeros(n, np.int64), False)
     active, before, n_iter = np.arange(n), np.full(n, -np.inf), np.zeros(n, np.int64)
@@ -178,7 +178,7 @@ def run(problem: Problem[Any, Any], state: Any, limits: Limits, watch: Watch = l
 
 
 def improved(problem: Problem[Any, Any], state: Any, expected: Any) -> Step:
-    """Count and make the M-step; where digits were lost, once more about the new anchors."""
+    """Count and make the M-step; if digits were lost, do so once more about the new anchors."""
     step = problem.m_step(state, expected, problem.count(state, expected, None), None)
     if step.anchors is None:
         return step

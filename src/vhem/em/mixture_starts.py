@@ -18,7 +18,7 @@ from vhem.kernels.models import Models
 
 _SAMPLE = 300  # sequences that Smyth's start compares pairwise; the others follow the likelihoods
 _TRIES = 5  # runs of k-means on the statistics of sequences
-_ITERATIONS = 10  # of Baum-Welch, for the HMMs that a start is made of
+_ITERATIONS = 10  # Baum-Welch iterations for the HMMs that a start is made of
 
 Partition = Callable[[Batch, int, FitPlan, np.random.Generator], IntArray]
 
@@ -49,8 +49,8 @@ def by_likelihoods(batch: Batch, K: int, plan: FitPlan, rng: np.random.Generator
     """Smyth's start: one HMM per sequence, pairwise log-likelihoods, hierarchical clustering.
 
     The squared distance of two sequences is what each loses, per frame, under the other's HMM; clusters are merged by
-    Ward's rule, because furthest neighbours, which Smyth took, make clusters of single outliers. Of many sequences a
-    sample is compared, and the others go where they are likeliest.
+    Ward's rule, because complete linkage, which Smyth used, makes clusters of single outliers. If there are many
+    sequences, a sample is compared, and the others go where they are likeliest.
     """
     n = len(batch.groups)
     chosen = np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))

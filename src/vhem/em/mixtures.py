@@ -1,7 +1,7 @@
 """Mixtures of HMMs learned from sequences, one mixture or many at once, as a problem of EM.
 
 Sequences belong to items, which are assigned as a whole: all sequences of a person, all samples of an HMM, or each
-sequence for itself. Items belong to mixtures: one for all, or a small one for every song. With a_i the weight of an
+sequence on its own. Items belong to mixtures: one for all, or a small one for every song. With a_i the weight of an
 item and w_n that of a sequence inside it, the objective of a mixture is
 
     Σ_i a_i log Σ_k ω_k Π_{n of i} p(y_n | HMM k)^w_n  +  the log prior.
@@ -21,7 +21,7 @@ from vhem.kernels.counting import Pairs, expectations, log_likelihoods
 from vhem.kernels.maximise import Prior, maximise
 from vhem.kernels.models import Models, ModelSums
 
-_NEGLIGIBLE = 1e-16  # responsibility, relative to a cluster's average, below which a sequence does not show in its sums
+_NEGLIGIBLE = 1e-16  # responsibility, relative to a cluster's average, below which a sequence does not affect its sums
 
 
 class Items(NamedTuple):
@@ -34,14 +34,14 @@ class Items(NamedTuple):
 
     @staticmethod
     def single(batch: Batch, mixture: IntArray | None = None) -> Items:
-        """Each sequence for itself, counted by its weight."""
+        """Each sequence on its own, counted by its weight."""
         n = len(batch.groups)
         mixture = np.zeros(n, dtype=np.int64) if mixture is None else mixture
         return Items(np.arange(n), np.ones(n), batch.weights, mixture)
 
     def totals(self, scores: FloatArray) -> FloatArray:
         """Return Σ_n w_n scores of every item, (I, K)."""
-        if len(self.weights) == len(self.item):  # each for itself: nothing to add up
+        if len(self.weights) == len(self.item):  # each on its own: nothing to add up
             return scores * self.inside[:, None]
         weighted = (scores * self.inside[:, None]).T
         return np.stack([np.bincount(self.item, row, len(self.weights)) for row in weighted], axis=1)
@@ -81,12 +81,12 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
         return np.asarray(np.bincount(self.items.mixture[self.items.item], each, n_mixtures), np.float64)
 
     def name(self, row: np.int64) -> str:
-        """Return what falls if something falls."""
+        """Return the name of the objective, for messages."""
         del row
         return "the log-likelihood"
 
     def _pairs(self) -> Pairs:
-        """Every sequence under every HMM of its mixture, one k after the other, neighbours of similar length."""
+        """Every sequence under every HMM of its mixture, one k after another, with neighbours of similar length."""
         order = np.argsort(self.batch.lengths, kind="stable").astype(np.int64)
         mixture = self.items.mixture[self.items.item[order]]
         models = [mixture * self.n_components + k for k in range(self.n_components)]

@@ -1,4 +1,4 @@
-"""One order of clusters and states, so that equal results come out equal."""
+"""A canonical order of clusters and states, so that equal results look equal."""
 
 from __future__ import annotations
 

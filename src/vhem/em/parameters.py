@@ -53,7 +53,7 @@ CHECKS: dict[str, Check] = {
 
 
 def check_parameters(estimator: Any, but: Collection[str] = ()) -> None:
-    """Check the parameters of an estimator that are listed here; None is right where it is the default."""
+    """Check the parameters of an estimator that are listed here; None is valid if it is the default."""
     for name, parameter in inspect.signature(type(estimator).__init__).parameters.items():
         value = getattr(estimator, name, None)
         optional = parameter.default is None and value is None
@@ -69,7 +69,7 @@ def check_values(**values: Any) -> None:
 
 _SEED = """\
 random_state : int, numpy Generator, RandomState or None
-    Seed. One seed gives one answer, whatever the number of threads."""
+    Seed. The same seed gives the same result, whatever the number of threads."""
 _THREADS = """\
 n_jobs : int, optional
     Threads. None or -1 uses every core."""
@@ -89,7 +89,7 @@ _LIMITS = """\
 max_iter : int
     Largest number of iterations.
 tol : float
-    EM has converged when an iteration gains less than this many nats per frame (virtual frames, where there are no
+    EM has converged when an iteration gains less than this many nats per frame (virtual frames, if there are no
     others): a measure that does not change with the units of the data or their amount."""
 _CALLBACK = """\
 callback : callable, optional

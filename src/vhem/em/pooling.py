@@ -1,8 +1,8 @@
 """HMMs that borrow strength: what all of them say about variances becomes the prior of each (empirical Bayes).
 
-A state that has seen n frames knows its variance only as well as n - 1 degrees of freedom allow. Where all states of
-all HMMs together show how much true variances differ, each estimate can be drawn towards the common scale by as many
-pseudo-frames κ as the evidence warrants: the estimator that limma (Smyth 2004) uses for the variances of genes.
+A state that has seen n frames knows its variance only as well as n - 1 degrees of freedom allow. Since all states of
+all HMMs together show how much the true variances differ, each estimate can be drawn towards the common scale by as
+many pseudo-frames κ as the evidence warrants: the estimator that limma (Smyth 2004) uses for the variances of genes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vhem.emissions.gaussian import GaussianPrior
 from vhem.kernels.maximise import Prior
 
 LEAST_ITEMS = 8  # below this many HMMs nothing is pooled: they would say too little about each other
-_LEAST_FRAMES = 2.0  # of a state that is to be heard
+_LEAST_FRAMES = 2.0  # of a state that is taken into account
 _RANGE = (0.1, 50.0)  # of κ
 _ALIKE = 2.0  # κ from which variances are alike enough to be averaged; below, only their logarithms are
 
@@ -35,8 +35,8 @@ def pooled_variances(n: FloatArray, variances: FloatArray, logarithmic: bool) ->
     """Return the common prior of states that have seen n frames, (k,), and have these variances, (k, d).
 
     With df = n - 1 and s² = var · n/df, e = log s² - ψ(df/2) + log(df/2) scatters about the log of the true variance
-    with variance ψ′(df/2), and what it scatters beyond that tells κ: ψ′(κ/2) = var(e) - mean ψ′(df/2). The scale is the
-    average variance or, where variances differ by orders of magnitude, that of the logarithms.
+    with variance ψ′(df/2), and its excess scatter gives κ: ψ′(κ/2) = var(e) - mean ψ′(df/2). The scale is the
+    average variance or, if variances differ by orders of magnitude, that of the logarithms.
     """
     heard = n > _LEAST_FRAMES
     n, variances = n[heard], variances[heard]
@@ -70,7 +70,7 @@ def _inverse_trigamma(y: float) -> float:
 
 
 def learned_from(fits: Fits, logarithmic: bool | None = None) -> Pooled | None:
-    """Return what the HMMs say together, or None where they are too few to say anything.
+    """Return what the HMMs say together, or None if they are too few.
 
     None for `logarithmic` decides by κ.
     """

@@ -1,4 +1,4 @@
-"""What a `callback` is told while something is being learned, and what is kept of it."""
+"""What a `callback` receives during learning, and what is kept of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Progress(NamedTuple):
     init: str  #: how it was started
     iteration: int  #: M-steps made so far
     lower_bound: float  #: the objective
-    converged: bool  #: whether this restart has settled
+    converged: bool  #: whether this restart has converged
     n_restarts: int = 1  #: how many there are in all
 
 
@@ -33,10 +33,10 @@ class Restart(NamedTuple):
 
     init: str  #: how it was started
     lower_bounds: FloatArray  #: one per E-step, the initial model's first
-    converged: bool  #: whether the bound had settled
+    converged: bool  #: whether the bound converged
 
     def __repr__(self) -> str:
-        n, state = len(self.lower_bounds) - 1, "converged" if self.converged else "not settled"
+        n, state = len(self.lower_bounds) - 1, "converged" if self.converged else "not converged"
         steps = "1 iteration" if n == 1 else f"{n} iterations"
         return f"Restart({self.init!r}, lower bound {self.lower_bounds[-1]:.7g} after {steps}, {state})"
 
@@ -46,12 +46,12 @@ class FitProgress(NamedTuple):
 
     start: int  #: how many fits of all HMMs are done: sizes, restarts
     n_starts: int  #: how many there are in all
-    n_settled: int  #: HMMs that have settled in this one
+    n_settled: int  #: HMMs that have converged in this one
     n_hmms: int  #: how many there are
 
 
 class FitReporter:
-    """Counts what `fit_hmms` has done, and tells a callback."""
+    """Counts what `fit_hmms` has done, and calls the callback."""
 
     def __init__(self, callback: Callable[[FitProgress], None] | None = None, n_starts: int = 1) -> None:
         self._callback = callback
@@ -66,7 +66,7 @@ class FitReporter:
         self._tell(0)
 
     def watch(self, n_iter: IntArray, bounds: FloatArray, converged: BoolArray) -> None:
-        """Note how the HMMs still at work are doing."""
+        """Note the progress of the HMMs still iterating."""
         del n_iter, bounds
         self._tell(self._n_hmms - int((~converged).sum()))
 
@@ -76,10 +76,10 @@ class FitReporter:
 
 
 def check_callback(callback: Any) -> None:
-    """Refuse what cannot be called."""
+    """Refuse what is not callable."""
     if callback is not None and not callable(callback):
         raise ParameterError("callback", callback, "must be a function of one argument, or None")
 
 
-register_record(Restart, "MixtureOfHMMs.Restart")  # as older files have it
+register_record(Restart, "MixtureOfHMMs.Restart")  # as in older files
 register_record(Restart, "VHEM.Restart")

@@ -1,6 +1,6 @@
 """A mixture of HMMs whose items vary, learned from sequences, as a problem of EM; diagonal covariances.
 
-People of one kind are alike, not equal. Item i of cluster j has, in state s and dimension d,
+People of one kind are similar, not identical. Item i of cluster j has, in state s and dimension d,
 
     mean       μ_jsd + b,   b ~ N(0, T_jd)            how far items' means lie from the centre's
     precision  λ ~ Gamma(κ/2, κ σ²_jsd / 2)           how alike items' variances are
@@ -10,8 +10,8 @@ T, κ and c are learned. For every item and cluster q(states) q(b) q(λ) q(A) ap
 
     F_ij = Σ_sequences log Z(q_ij) - KL(q_ij || prior_j)  ≤  log p(sequences of i | cluster j)
 
-takes the place of the likelihood: z_ij ∝ ω_j exp F_ij, and the objective is Σ_i log Σ_j ω_j exp F_ij. A cluster is
-thus not torn apart by differences between its items that are as large as those within every other cluster.
+takes the place of the likelihood: z_ij ∝ ω_j exp F_ij, and the objective is Σ_i log Σ_j ω_j exp F_ij. A cluster is thus
+not split by differences between its items that are as large as those within every other cluster.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ def divergence_of_rows(alpha: FloatArray, prior: FloatArray) -> FloatArray:
 def adapted_rows(c: Effects, q: Posterior, loss: FloatArray, gaussian: Gaussian) -> Models:
     """Return HMMs of these Gaussians; rows of probabilities sum to less than one.
 
-    Kernels pass over the weight of a single Gaussian, so what a state's density loses is put on the arrival in it.
+    Kernels ignore the weight of a single Gaussian, so a state's loss of density is put on the transitions into it.
     """
     n, K, S = loss.shape
     with np.errstate(invalid="ignore"):

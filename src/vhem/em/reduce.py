@@ -19,7 +19,7 @@ _NO_WEIGHT = 1e-12  # of the heaviest: what is lighter changes nothing
 def reduce_mixture(
     mixture: Mixture, n_components: int, rng: np.random.Generator, n_virtual: float = 20.0, max_iter: int = 50
 ) -> tuple[Mixture, IntArray]:
-    """Return a mixture of at most `n_components` that stands for `mixture`, and the component each went to."""
+    """Return a mixture of at most `n_components` that represents `mixture`, and the component each was assigned to."""
     kept = mixture.weights > _NO_WEIGHT * mixture.weights.max()
     counts = n_virtual * kept.sum() * mixture.weights[kept] / mixture.weights.sum()
     models = _one_state(mixture.take(kept))

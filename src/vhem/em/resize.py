@@ -1,4 +1,4 @@
-"""HMMs with more or fewer states, or components per state, that stay close to what they were: for starting points."""
+"""HMMs with more or fewer states, or components per state, close to the originals: for starting points."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Mixture(NamedTuple):
         return Mixture(self.weights[index], self.components.take(index))
 
     def grouped(self, labels: IntArray) -> Mixture:
-        """Replace the components of each label by the one that stands for them."""
+        """Replace the components of each label by the one that represents them."""
         names, number = np.unique(labels, return_inverse=True)
         weights = np.asarray(np.bincount(number, self.weights, len(names)), np.float64)
         return Mixture(weights, pooled(self.components, self.weights, number, len(names)))
 
     def whole(self) -> Components:
-        """Return the one component that stands for the mixture, under a leading axis of one."""
+        """Return the one component that represents the mixture, with a leading axis of length one."""
         return self.grouped(np.zeros(len(self.weights), dtype=np.int64)).components
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Restarts side by side, and the best of them."""
+"""Restarts in parallel, and the best of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 
 
 def in_parallel(restart: Callable[[int], Result], n: int, n_side_by_side: int) -> list[Result]:
-    """Return the results of n restarts, some side by side in threads; one error or interrupt ends them all at once."""
+    """Return the results of n restarts, run in threads; one error or interrupt ends them all at once."""
     if n_side_by_side == 1:
         return [restart(r) for r in range(n)]
     with stoppable_threads(n_side_by_side) as pool:

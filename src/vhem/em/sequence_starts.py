@@ -15,7 +15,7 @@ from vhem.kernels.kmeans import kmeans
 from vhem.kernels.maximise import normalised
 from vhem.kernels.models import Models
 
-_BLUR = 1.0  # pseudo-transitions (and first frames) per row, so that what nobody happened to do stays possible
+_BLUR = 1.0  # pseudo-transitions (and first frames) per row, so that what happens not to occur stays possible
 _LEAST_SHARE = 1e-2  # of the group's variance, that a state's variance starts with
 
 
@@ -23,7 +23,7 @@ Start = Callable[[Batch, Scale, Shape, np.random.Generator, int], Models]
 
 
 def start_kmeans(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Models:
-    """k-means on the frames of each group, in units of its deviations; transitions as the labels make them."""
+    """k-means on the frames of each group, in units of its deviations; transitions counted from the labels."""
     Z = _standardised(batch, scale)
     uniforms = rng.random((len(batch.ids), shape.n_states))
     labels = kmeans(Z, batch.frame_offsets, uniforms, n_threads)
@@ -136,7 +136,7 @@ def _components(
 def _emissions(
     batch: Batch, scale: Scale, place: IntArray, S: int, M: int, rng: np.random.Generator
 ) -> tuple[Gaussian, FloatArray]:
-    """Return the Gaussians that labels make, with one pseudo-frame of the group's variance, and the frames of each."""
+    """Return the Gaussians of labelled frames, with a pseudo-frame of the group's variance, and the frames of each."""
     K, d = scale.mean.shape
     n = K * S * M
     X = _filled(batch, scale)

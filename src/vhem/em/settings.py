@@ -16,7 +16,7 @@ LEAST_FLOOR = 1e-8  # of the data's variance, whatever reg_covar is: below it, s
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What HMMs are to be."""
+    """The shape of HMMs."""
 
     n_states: int
     n_mix: int = 1
@@ -39,7 +39,7 @@ class Priors:
         return not (self.startprob or self.transmat or self.covars or self.reg_covar)
 
     def spread(self, start: BoolArray, trans: BoolArray, scale: Scale) -> Prior:
-        """Spread the pseudo-counts over what is possible; masks of one HMM serve all."""
+        """Spread the pseudo-counts over what is possible; the masks of one HMM apply to all."""
         K, S = len(scale.mean), start.shape[-1]
         floor = max(self.reg_covar, LEAST_FLOOR) * scale.variance
         return Prior(

@@ -11,7 +11,7 @@ from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, Reduction, Shortcuts, e_step
 
 #: Base models in a shard, at most. Sums are made per shard and added up in order, so this number, and nothing about the
-#: executor, decides how they round: every executor gives the same bits.
+#: executor, determines rounding: every executor gives the same bits.
 SHARD = 8192
 
 

@@ -3,7 +3,7 @@
 A state emits a mixture, Σ_m c_m f(y; θ_m). Mixing is the same for every family, so the primitive is not the emission of
 a state but `Components`: a block of distributions f(·; θ) of one family, whose parameters lie in arrays with common
 leading axes, (K, S, M) for K HMMs with S states and M components per state, or any others. A new family is one file
-with a subclass; docs/extending.md goes through it.
+with a subclass; docs/extending.md walks through an example.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Sums = dict[str, FloatArray]
 
 
 class FamilyPrior(ABC):
-    """What is known of the components of K HMMs before the data."""
+    """What is known about the components of K HMMs before the data."""
 
     @abstractmethod
     def take(self, index: Any) -> FamilyPrior:
@@ -44,12 +44,12 @@ class Maximised(NamedTuple):
 
 
 class Components(ABC):
-    """Distributions of one family. Values: nothing changes them in place but the loops that made them."""
+    """Distributions of one family. Immutable, except by the loops that created them."""
 
     family: ClassVar[str]  #: in files, messages and engines
     fields: ClassVar[tuple[str, ...]]  #: the names of the arrays
 
-    # -- arrays: everything generic rests on these
+    # -- arrays: everything generic is built on these
 
     @property
     @abstractmethod
@@ -98,7 +98,7 @@ class Components(ABC):
 
     @abstractmethod
     def checked(self, used: BoolArray, mix_weights: FloatArray, names: Names) -> Self:
-        """Return components (K, S, M) with harmless padding, if those of states in use (K, S) are right."""
+        """Return components (K, S, M) with harmless padding, if those of states in use (K, S) are valid."""
 
     def frozen(self) -> Self:
         """Return components whose arrays are read-only."""
@@ -140,7 +140,7 @@ class Components(ABC):
     def maximised(self, sums: Sums, anchors: Self, prior: FamilyPrior | None) -> Maximised:
         """Return the components that the sums, made about `anchors`, and the prior make most likely.
 
-        Where "count" is zero and the prior says nothing, the present value stays.
+        If "count" is zero and the prior says nothing, the current value stays.
         """
 
     # -- pairs of distributions
@@ -150,11 +150,11 @@ class Components(ABC):
         """Return E_{y~self} log other(y) of every pair, (*lead, *other.lead)."""
 
     def log_overlap(self, other: Self, power: float) -> FloatArray:
-        """Return log ∫ self(y)^power other(y)^power dy of every pair; families that cannot say so."""
+        """Return log ∫ self(y)^power other(y)^power dy of every pair; families that cannot raise an error."""
         del other, power
         raise NotImplementedError(f"there is no probability product kernel between {self.family} emissions.")
 
-    # -- priors, starts, words
+    # -- priors, starts, summaries
 
     @abstractmethod
     def log_prior(self, prior: FamilyPrior) -> FloatArray:
@@ -162,7 +162,7 @@ class Components(ABC):
 
     @abstractmethod
     def above_floor(self, prior: FamilyPrior) -> Self:
-        """Return components that the M-step could have made: where EM must start, lest its first step go down."""
+        """Return components that the M-step could have made; otherwise EM's first step might lower the bound."""
 
     @abstractmethod
     def n_at_floor(self, prior: FamilyPrior) -> IntArray:
@@ -170,15 +170,15 @@ class Components(ABC):
 
     @abstractmethod
     def seeded(self, frames: FloatArray, prior: FamilyPrior, k: int) -> Self:
-        """Return one component of HMM k around each of some frames, as wide as the data: a new beginning."""
+        """Return one component of HMM k around each of some frames, as wide as the data: for re-initialisation."""
 
     @abstractmethod
     def nudged(self, amount: float, rng: np.random.Generator) -> Self:
-        """Return components moved at random by so many standard deviations."""
+        """Return components moved at random by this many standard deviations."""
 
     @abstractmethod
     def apart(self, amount: float, whole: Self) -> tuple[Self, Self]:
-        """Return two sets of components, moved apart by so many standard deviations of `whole` (one, or one each)."""
+        """Return two sets of components, moved apart by this many standard deviations of `whole` (one, or one each)."""
 
     @abstractmethod
     def n_parameters(self) -> int:
@@ -190,10 +190,10 @@ class Components(ABC):
 
 
 def pooled(components: Components, weights: FloatArray, labels: npt.NDArray[np.intp], n: int) -> Components:
-    """Return for each of n labels the one component that stands for all components with that label.
+    """Return for each of n labels the one component that represents all components with that label.
 
-    The M-step on the expected statistics of the parts, so any family can do it. `components` has one leading axis; a
-    label without weight averages its members evenly.
+    This is the M-step on the expected statistics of the parts, so it works for any family. `components` has one leading
+    axis; a label without weight averages its members evenly.
     """
     u = np.where(labels[:, None] == np.arange(n), weights[:, None], 0.0)
     empty = u.sum(axis=0) == 0

@@ -23,7 +23,7 @@ class GaussianPrior(FamilyPrior):
     """An inverse-gamma (or inverse-Wishart) prior of the covariances as pseudo-counts, and limits of the variances."""
 
     count: float  #: κ, pseudo-frames of every component
-    mean: FloatArray  #: (K, d) of the data: where states are re-initialised that no value is known for
+    mean: FloatArray  #: (K, d) of the data: where states are re-initialised if no value is known
     scale: FloatArray  #: (K, d) V, the variances of the pseudo-frames
     floor: FloatArray  #: (K, d) the smallest variances
     added: float = 0.0  #: added to the variances of every M-step, outside the objective
@@ -39,7 +39,7 @@ class GaussianPrior(FamilyPrior):
 
     @staticmethod
     def none(n_hmms: int, n_dims: int, added: float = 0.0) -> GaussianPrior:
-        """Return a prior that does nothing, but perhaps add to the variances."""
+        """Return a prior that does nothing, except perhaps add to the variances."""
         zeros = np.zeros((n_hmms, n_dims))
         return GaussianPrior(count=0.0, mean=zeros, scale=zeros + 1.0, floor=zeros, added=added)
 
@@ -65,7 +65,7 @@ class Gaussian(Components):
         return made if made.means.ndim == 4 else made.reshaped(*made.lead, 1)
 
     def checked(self, used: BoolArray, mix_weights: FloatArray, names: Names) -> Gaussian:
-        """Return Gaussians with harmless padding (unit variances, repeats of a real component), if all are right."""
+        """Return Gaussians with harmless padding (unit variances, repeats of a real component), if all are valid."""
         check_finite(self.means, "means", names)
         check_finite(self.covars, "covars", names)
         self.put(~used, self.padding())
@@ -105,11 +105,11 @@ class Gaussian(Components):
         return Gaussian(self.means, self.covars[..., None] * np.eye(self.n_dims)) if self.is_diagonal else self
 
     def diagonal(self) -> Gaussian:
-        """Return the distributions of the single dimensions."""
+        """Return the marginal distributions of the dimensions."""
         return self if self.is_diagonal else Gaussian(self.means, np.ascontiguousarray(self.variances))
 
     def matched(self, others: Sequence[Gaussian]) -> Gaussian:
-        """Return matrices where one of the others has them."""
+        """Return matrices if one of the others has them."""
         return self if all(other.is_diagonal for other in others) else self.full()
 
     def padding(self) -> Gaussian:
@@ -213,7 +213,7 @@ class Gaussian(Components):
             made = Gaussian(made.means, np.where(weight > 0, widened, covars))
         if prior:
             made = made.above_floor(prior)
-        # Where cancellation leaves a variance of zero or less, any shift is far.
+        # If cancellation leaves a variance of zero or less, any shift is too far.
         far = bool((offset**2 > FAR_SHIFT * np.maximum(made.variances, 0.0)).any())
         return Maximised(made, far)
 
@@ -270,7 +270,7 @@ class Gaussian(Components):
         constant = 0.5 * self.n_dims * ((0.5 - power) * LOG_TWO_PI - 0.5 * np.log(power))
         return np.asarray(0.5 * (1 - power) * self.log_det + constant)
 
-    # -- priors, starts, words
+    # -- priors, starts, summaries
 
     def log_prior(self, prior: FamilyPrior) -> FloatArray:
         """Return -½ κ Σ_sm ( log|Σ_sm| + tr Σ_sm⁻¹ V ), (K,)."""

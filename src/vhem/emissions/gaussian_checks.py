@@ -1,4 +1,4 @@
-"""Checks on the parameters of Gaussians, over all of them at once; messages name the one at fault and the cure."""
+"""Checks on the parameters of Gaussians, over all of them at once; messages name the faulty one and the cure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ SYMMETRY_TOLERANCE = 1e-8  # relative to the largest entry of the matrix
 
 
 def check_shapes(means: FloatArray, covars: FloatArray, names: Names) -> None:
-    """Refuse arrays that do not fit together."""
+    """Refuse arrays with inconsistent shapes."""
     if means.ndim not in (3, 4) or 0 in means.shape:
         expected = "(S, d) or (S, M, d)" if names.single else "(K, S, d) or (K, S, M, d)"
         raise ValueError(f"means has shape {names.shape(means.shape)}; it must be {expected}, none of them 0.")
     allowed = [means.shape, (*means.shape, means.shape[-1])]
     if covars.shape not in allowed:
         expected = " or ".join(str(names.shape(shape)) for shape in allowed)
-        raise ValueError(f"covars has shape {names.shape(covars.shape)}, but means asks for {expected}.")
+        raise ValueError(f"covars has shape {names.shape(covars.shape)}, but means needs {expected}.")
 
 
 def checked_variances(covars: FloatArray, names: Names) -> FloatArray:
@@ -27,7 +27,7 @@ def checked_variances(covars: FloatArray, names: Names) -> FloatArray:
         k, s, m, j = (int(i) for i in np.unravel_index(np.argmin(covars), covars.shape))
         raise ValueError(
             f"{names.place(k, s, m)}: the variance of dimension {j} is {covars[k, s, m, j]}. Variances must "
-            "be positive (at least 2.2e-308); give variances, not logarithms, and a floor where data never vary."
+            "be positive (at least 2.2e-308); give variances, not logarithms, and a floor if data never vary."
         )
     return covars
 

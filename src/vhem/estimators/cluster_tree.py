@@ -1,4 +1,4 @@
-"""The tree that successive clusterings of HMMs make: to walk, to cut, to export, and to search."""
+"""The tree of successive clusterings of HMMs: to walk, cut, export and search."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_integer
+from vhem._support.errors import ParameterError
 from vhem._support.saving import Kind, Saveable, State, attributes, register
 from vhem.estimators.divergence import expected_log_likelihood
 from vhem.models import H3M, HMM
@@ -22,18 +23,18 @@ class Node:
     """One HMM of the tree."""
 
     level: int  #: 0 for the inputs, 1 for the centres of the first level, …
-    index: int  #: its place within the level
+    index: int  #: its index within the level
     name: str
     weight: float
-    children: list[int]  #: places within the level below
+    children: list[int]  #: indices within the level below
     hmm: HMM
 
 
 class SearchResult(NamedTuple):
-    """The inputs that suit each query best."""
+    """The inputs that fit each query best."""
 
-    indices: IntArray  #: (n, k) places of the inputs, best first; -1 where fewer were reached
-    scores: FloatArray  #: (n, k) log-likelihoods (sequences) or J (HMMs); -inf where fewer were reached
+    indices: IntArray  #: (n, k) indices of the inputs, best first; -1 if fewer were reached
+    scores: FloatArray  #: (n, k) log-likelihoods (sequences) or J (HMMs); -inf if fewer were reached
     n_scored: IntArray  #: (n,) HMMs that each query was compared with, centres included
 
 
@@ -47,9 +48,9 @@ class Tree(Saveable):
     levels : list of H3M
         The centres of each level, from the one above the leaves to the top.
     parents : list of ndarray
-        For every level below the top: the place of each HMM's cluster in the level above it.
+        For every level below the top: the index of each HMM's cluster in the level above it.
     tau : int
-        Length of the imagined sequences when HMMs are searched for.
+        Length of the virtual sequences when searching for HMMs.
 
     Examples
     --------
@@ -78,7 +79,7 @@ class Tree(Saveable):
         return f"Tree({' → '.join(str(len(layer)) for layer in self.layers)})"
 
     def children(self, level: int, index: int) -> IntArray:
-        """Return the places, in the level below, of what a centre stands for; a leaf has none."""
+        """Return the indices, in the level below, of the members of a centre; a leaf has none."""
         return self._children[level - 1][index] if level else np.array([], dtype=np.int64)
 
     def members(self, level: int, index: int) -> IntArray:
@@ -108,16 +109,18 @@ class Tree(Saveable):
         """Return the cluster of every input at the level that has `n_clusters` clusters."""
         sizes = [len(layer) for layer in self.layers]
         if n_clusters not in sizes[1:]:
-            raise ValueError(f"n_clusters must be the size of a level, {sizes[1:]}, got {n_clusters!r}.")
+            raise ParameterError(
+                "n_clusters", n_clusters, "must be the size of a level, one of {sizes}", sizes=sizes[1:]
+            )
         return self.labels(len(sizes) - 1 - sizes[::-1].index(n_clusters))
 
     def search(
         self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 4, n_jobs: int | None = None
     ) -> SearchResult:
-        """Find the inputs that suit sequences or HMMs best, without trying them all.
+        """Find the inputs that fit sequences or HMMs best, without trying them all.
 
-        From the top down, only what lies below the `beam_width` best centres of a level is looked at. A wider beam
-        finds more of what an exhaustive comparison would find, at more cost.
+        From the top down, only what lies below the `beam_width` best centres of a level is considered. A wider beam
+        finds more of what an exhaustive comparison would find, at a higher cost.
 
         Parameters
         ----------
@@ -187,7 +190,7 @@ class Tree(Saveable):
         return SearchResult(indices, values, n_scored)
 
     def to_newick(self) -> str:
-        """Return the tree in Newick's notation; every step up has length one."""
+        """Return the tree in Newick format; every branch has length one."""
         top = len(self.layers) - 1
         roots = [self._newick(top, index) for index in range(len(self.layers[top]))]
         return f"{roots[0]};" if len(roots) == 1 else f"({','.join(f'{root}:1' for root in roots)})root;"
@@ -200,7 +203,7 @@ class Tree(Saveable):
     def to_linkage(self) -> FloatArray:
         """Return a table like those of SciPy's hierarchical clustering, (n - 1, 4).
 
-        A cluster of several is written as successive merges at the height of its level; what is still apart at the
+        A cluster of several is written as successive merges at the height of its level; what is still separate at the
         top is merged one step above it.
         """
         rows: list[tuple[float, float, float, float]] = []
@@ -216,7 +219,7 @@ class Tree(Saveable):
         return np.array(rows, dtype=np.float64).reshape(-1, 4)
 
     def to_networkx(self) -> Any:
-        """Return a networkx directed graph, edges from the top down, nodes named as in Newick's notation."""
+        """Return a networkx directed graph, edges from the top down, nodes named as in the Newick format."""
         try:
             import networkx as nx  # noqa: PLC0415  (an optional library)
         except ModuleNotFoundError:
@@ -255,7 +258,7 @@ class Tree(Saveable):
     def _merge(
         ids: list[int], sizes: list[int], height: float, rows: list[tuple[float, float, float, float]], n: int
     ) -> tuple[int, int]:
-        """Merge clusters one after the other; return the number and the size of what comes out, -1 for nothing."""
+        """Merge clusters one after another; return the number and the size of the result, -1 for nothing."""
         real = [(i, s) for i, s in zip(ids, sizes, strict=True) if s]
         if not real:
             return -1, 0

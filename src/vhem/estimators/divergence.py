@@ -1,4 +1,4 @@
-"""Expected log-likelihoods between HMMs, and the divergence made of them."""
+"""Expected log-likelihoods between HMMs, and the divergence based on them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_in_range, check_integer
+from vhem._support.errors import Count, InputError
 from vhem.em.parameters import documented
 from vhem.emissions import Gaussian
 from vhem.kernels import reduction as kernels
@@ -27,11 +28,11 @@ def expected_log_likelihood(
     Parameters
     ----------
     base : H3M or HMM
-        The models that sequences are imagined from.
+        The models that the virtual sequences come from.
     reduced : H3M or HMM
-        The models that judge them.
+        The models that score them.
     tau : int
-        Length of the imagined sequences.
+        Length of the virtual sequences.
     <n_jobs>
 
     Returns
@@ -61,14 +62,14 @@ def expected_log_likelihood(
 def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None = None) -> FloatArray:
     """How badly model j of `b` stands in for model i of `a`: J_ii - J_ij.
 
-    Zero for equal models, not symmetric, and, since J is a bound, it may fall slightly below zero.
+    It is zero for equal models, not symmetric, and, since J is a bound, may be slightly below zero.
 
     Parameters
     ----------
     a, b : H3M or HMM
         The models to compare.
     tau : int
-        Length of the imagined sequences.
+        Length of the virtual sequences.
     <n_jobs>
 
     Returns
@@ -91,16 +92,16 @@ def divergence(a: H3M | HMM, b: H3M | HMM, tau: int = 10, *, n_jobs: int | None 
 
 
 def check_dimensions(name: str, h3m: H3M, other_name: str, other: H3M) -> None:
-    """Refuse models of observations with different numbers of dimensions."""
+    """Refuse models whose observations have different numbers of dimensions."""
     if h3m.n_dims != other.n_dims:
-        raise ValueError(
-            f"{name} has HMMs of {h3m.n_dims} dimensions, {other_name} of {other.n_dims}: "
-            "both must model the same kind of observation."
-        )
+        raise InputError(
+            "{name} has HMMs of {n:dimension}, {other_name} of {m}: both must model the same kind of observation",
+            name=name, other_name=other_name, n=Count(h3m.n_dims), m=other.n_dims,
+        )  # fmt: skip
 
 
 def match_covariances(base: Models, covariance_type: str) -> Models:
-    """Return base models in the reduced models' type of covariance.
+    """Return base models with the reduced models' type of covariance.
 
     Exact both ways: a variance is a full covariance with zeros, and reduced models with diagonal covariances see only
     the diagonal of a base model's.

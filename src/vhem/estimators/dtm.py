@@ -24,9 +24,9 @@ from vhem.kernels.lds import Systems, spectral_radius
 from vhem.models.lds import MixtureOfLDS, complete_sequences
 from vhem.sequences import Sequences, SequencesLike
 
-_LEAST_NOISE = 0.01  # of a dimension's variance, with which EM starts even where the states explain all of it
+_LEAST_NOISE = 0.01  # of a dimension's variance: the noise that EM starts with even if the states explain all of it
 _LLOYD = 3  # rounds of reassignment when the members of a component are split in two
-_GROWTH_ITERATIONS = 15  # of EM between two splittings
+_GROWTH_ITERATIONS = 15  # EM iterations between two splits
 
 
 @documented
@@ -44,14 +44,14 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
     init : {"splitting", "pca"} or MixtureOfLDS
         "splitting": one system is learned from all sequences, then the heaviest are split in two, 1, 2, 4, … up to
         `n_components`, with EM in between. "pca": sequences are grouped by their means and spreads, and each group
-        gives a system, its states being the principal components. A mixture is taken as it is, and its order is kept.
+        gives a system, its states being the principal components. A mixture is used as it is, and its order is kept.
     n_init : int
         Restarts; the one with the highest likelihood is kept.
     <limits>
     noise_floor : float
         Smallest variance of the noise, as a share of the mean variance of the observations.
     stable : bool
-        Whether every A is kept stable (spectral radius below one). Off: it is whatever the data ask for, and
+        Whether every A is kept stable (spectral radius below one). If False, it is whatever fits the data best, and
         ``model_[k].spectral_radius`` reports it.
     <random_state>
 
@@ -64,7 +64,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
     lower_bound_, lower_bounds_ : float, ndarray
         Log-likelihood of all sequences, at the end and after every E-step of the final run. It never falls.
     n_iter_, converged_ : int, bool
-        Iterations of the final run, and whether it settled.
+        Iterations of the final run, and whether it converged.
     n_empty_, n_floored_, n_held_back_ : int
         Components without members, variances at the floor, and systems held back by `stable`, at the end.
 
@@ -168,7 +168,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
     def _problem(self, sequences: Sequences) -> TextureProblem:
         variance = float(sequences.X.var(axis=0).mean())
         if not variance > 0:
-            raise ValueError("the sequences are constant: there is nothing to learn a dynamical system from.")
+            raise InputError("the sequences are constant: there is nothing to learn a dynamical system from")
         return TextureProblem(
             sums_of=partial(kernels.e_step, X=sequences.X, offsets=sequences.offsets),
             n_frames=len(sequences.X),
@@ -203,7 +203,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
 
 
 def check_start(init: MixtureOfLDS, name: str, n: int, stable: bool) -> None:
-    """Refuse a start that cannot be improved within the limits."""
+    """Refuse a start that violates the constraints."""
     check_as_many(len(init), "system", name, n)
     for k, system in enumerate(init):
         if stable and system.spectral_radius >= 1:
@@ -216,7 +216,8 @@ def check_start(init: MixtureOfLDS, name: str, n: int, stable: bool) -> None:
 def check_same_dimensions(init: MixtureOfLDS, n_dims: int) -> None:
     """Refuse a start made for other observations."""
     if init.n_dims != n_dims:
-        raise ValueError(f"init has {init.n_dims} dimensions, but the input has {n_dims}; they must agree.")
+        problem = "{init} has {n:dimension}, but the input has {d}; they must agree"
+        raise InputError(problem, n=Count(init.n_dims), d=n_dims)
 
 
 def stacked(parts: list[Systems]) -> Systems:
@@ -228,7 +229,7 @@ def stacked(parts: list[Systems]) -> Systems:
 def pca_system(sequences: list[FloatArray], n: int) -> Systems:
     """Return one system whose states are the principal components of the sequences (Doretto's start).
 
-    Where n exceeds the number of dimensions, components are taken of as many successive frames as are needed.
+    If n exceeds the number of dimensions, the components are those of as many successive frames as are needed.
     """
     d = sequences[0].shape[1]
     span = -(-n // d)
@@ -277,7 +278,7 @@ def _split(run: Run, sequences: list[FloatArray], n_components: int, rng: np.ran
     parts, weights = [grown.systems.take(np.setdiff1d(np.arange(K), chosen))], [np.delete(grown.weights, chosen)]
     for k in chosen:
         members = np.flatnonzero(labels == k)
-        if len(members) < 2:  # nothing to split: two of all, which their own randomness will part
+        if len(members) < 2:  # nothing to split: two copies of each, which their randomness will separate
             members = np.arange(len(sequences))
         halves, share = _halves([sequences[i] for i in members], grown.systems.A.shape[-1], rng)
         parts.append(halves)
@@ -287,7 +288,7 @@ def _split(run: Run, sequences: list[FloatArray], n_components: int, rng: np.ran
 
 
 def _halves(sequences: list[FloatArray], n: int, rng: np.random.Generator) -> tuple[Systems, float]:
-    """Part sequences in two by how well systems made from them explain them, and return a system of each part.
+    """Split sequences in two by how well systems made from them explain them, and return a system for each part.
 
     One seed is drawn, the other is the sequence that the first one's system explains worst.
     """

@@ -29,16 +29,16 @@ from vhem.sequences import SequencesLike, as_sequences
 
 
 class FitReport(NamedTuple):
-    """How the HMMs of `fit_hmms` came out; arrays have one entry, or row, for each."""
+    """The results of `fit_hmms`; arrays have one entry, or row, per HMM."""
 
     log_likelihoods: FloatArray  #: of the group's sequences (times their weights) under its HMM
     n_iter: IntArray  #: iterations made
-    converged: np.ndarray  #: whether the likelihood had settled
+    converged: np.ndarray  #: whether the likelihood converged
     n_states: IntArray  #: numbers of states
     candidates: list[int]  #: numbers of states that were tried
-    scores: FloatArray  #: (K, candidates) the criterion of each, higher is better; of the one candidate, its BIC
-    n_floored: IntArray  #: Gaussians whose variances ended at their floor
-    n_reseeded: IntArray  #: states that had died and were started again
+    scores: FloatArray  #: (K, candidates) the criterion of each, higher is better; with a single candidate, its BIC
+    n_floored: IntArray  #: Gaussians with a variance at its floor
+    n_reseeded: IntArray  #: states that became empty and were re-initialised
     n_falls: IntArray  #: iterations in which the objective fell beyond rounding
 
 
@@ -48,7 +48,7 @@ def fit_hmms(sequences: SequencesLike, *args: Any, return_report: Literal[False]
 def fit_hmms(
     sequences: SequencesLike, *args: Any, return_report: Literal[True], **kwargs: Any
 ) -> tuple[H3M, FitReport]: ...
-@documented  # type: ignore[misc]  # the overloads only tell what return_report does
+@documented  # type: ignore[misc]  # the overloads only say what return_report does
 def fit_hmms(
     sequences: SequencesLike,
     n_states: int | Iterable[int] = 3,
@@ -84,14 +84,14 @@ def fit_hmms(
     sequences : list of (T_i, d) arrays, 3-D array or Sequences
         The sequences. NaN marks missing values, which are integrated out exactly, in the learning too.
     n_states : int, or several to choose from
-        States of each HMM. Of several, such as ``range(1, 6)``, each HMM has the number that `criterion` likes best.
+        States of each HMM. Of several, such as ``range(1, 6)``, each HMM gets the number that is best by `criterion`.
     n_mix : int
-        Gaussians a state.
+        Gaussians per state.
     covariance_type : {"diag", "full"}
         Form of the covariances.
     groups : list, optional
         One label per sequence (a person, a song): those with equal labels share an HMM. Groups stored in a `Sequences`
-        are not taken by themselves, because they often are classes to be found, not persons; write
+        are not used automatically, because they are often classes to be found, not people; write
         ``groups=sequences.groups``.
     <topology>
     n_init : int
@@ -104,28 +104,28 @@ def fit_hmms(
     <random_state>
     <n_jobs>
     init : {"auto", "kmeans", "segments", "random"}, H3M or HMM
-        Where to start: k-means on the frames of each group; stretches of equal length, one a state (restarts cut at
-        random); random frames as means. "auto" is "kmeans" for ergodic HMMs and "segments" for others. An H3M has one
-        HMM per group, an HMM serves all; the order of their states is kept, and their sizes, covariances and zeros
-        take the place of `n_states`, `n_mix`, `covariance_type` and `topology`.
+        Where to start: k-means on the frames of each group; stretches of equal length, one per state (restarts cut at
+        random); random frames as means. "auto" is "kmeans" for ergodic HMMs and "segments" for others. Give an H3M with
+        one HMM per group, or one HMM for all; the order of their states is kept, and their sizes, covariances and zeros
+        replace `n_states`, `n_mix`, `covariance_type` and `topology`.
     criterion : {"bic", "aic", "held-out"}
         How to choose among several `n_states`. "held-out" learns without every fifth sequence of a group, or without
         the last fifth of a single sequence, and takes the likelihood of what was left out.
     sample_weight : array of shape (n,), optional
         How much each sequence counts.
     startprob_prior, transmat_prior : float
-        Dirichlet priors: so many imagined first frames, and transitions from every state, spread over all that are
-        possible. The default of 0.1 is nothing against a hundred frames, and keeps an HMM learned from thirty from
-        calling impossible what it merely has not seen. 0 switches a prior off.
+        Dirichlet priors: pseudo-counts of first frames, and of transitions from every state, spread over all that are
+        possible. The default of 0.1 is negligible against a hundred frames, and keeps an HMM learned from thirty from
+        ruling out what it merely has not seen. 0 switches a prior off.
     covars_prior : float
-        Inverse-gamma (inverse-Wishart) prior: so many imagined frames of every Gaussian, with the variance of the
+        Inverse-gamma (inverse-Wishart) prior: the number of pseudo-frames per Gaussian, with the variance of the
         group's values. The default of 0.1 gives a state of one frame a tenth of that variance instead of none.
     pooling : {"auto"}, optional
         "auto": HMMs borrow strength from each other. Once all are learned, what they say together about variances
-        becomes the prior of each, with as many pseudo-frames as the evidence warrants, and they are learned on with
-        it (empirical Bayes). It helps most where each HMM has few frames, and takes half as long again. Nothing is
-        pooled where there are fewer than eight HMMs, where states have several Gaussians, from a given start, or with
-        ``covars_prior=0``. None: each HMM for itself.
+        becomes the prior of each, with as many pseudo-frames as the evidence warrants, and learning continues with it
+        (empirical Bayes). This helps most if each HMM has few frames, and takes half as long again. Nothing is pooled
+        if there are fewer than eight HMMs, if states have several Gaussians, if `init` is a model, or with
+        ``covars_prior=0``. None: each HMM is learned separately.
     callback : callable, optional
         Called after every few iterations with a `FitProgress` (fields start, n_starts, n_settled, n_hmms). To stop,
         raise an exception in it.
@@ -136,16 +136,16 @@ def fit_hmms(
     -------
     h3m : H3M
         One HMM per sequence, with the ids of the sequences, or per group, with the labels as ids, in the order of first
-        appearance; uniform weights. States that explain most frames come first, but in their order in time in
-        left-right HMMs, and as given where `init` is a model.
+        appearance; uniform weights. States that explain the most frames come first, except that left-right HMMs keep
+        their order in time, and a given `init` its own.
     report : FitReport
         What happened; only with `return_report`.
 
     Notes
     -----
     The data's variance, for floor and prior, is each group's own; the fewer frames it has, the more of the variance
-    within all groups is mixed in. A state that comes to explain less than a hundredth of a frame has died, and is
-    started again from a random frame; that is counted and warned of.
+    within all groups is mixed in. A state that explains less than a hundredth of a frame has become empty and is
+    re-initialised from a random frame; this is counted and reported in a warning.
 
     Examples
     --------
@@ -203,7 +203,7 @@ def _candidates(n_states: Any) -> list[int]:
 def choose_sizes(
     batch: Batch, candidates: list[int], criterion: str, plan: FitPlan, rng: np.random.Generator
 ) -> tuple[Fits, FloatArray]:
-    """Fit HMMs of every size, and keep of each group the one that the criterion likes best."""
+    """Fit HMMs of every size, and keep the best of each group by the criterion."""
     scale = Scale.of(batch)
     fits = [fit_batch(batch, scale, plan.with_states(S), rng) for S in candidates]
     if criterion == "held-out" and len(candidates) > 1:

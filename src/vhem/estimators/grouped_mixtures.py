@@ -53,11 +53,11 @@ def fit_mixtures(
     groups : list
         One label per sequence; those with equal labels make a group.
     n_components : int
-        HMMs per mixture. A group of fewer sequences has one for each.
+        HMMs per mixture. A group with fewer sequences has one for each.
     n_states, n_mix, covariance_type, topology, reg_covar
         As in `fit_hmms`.
     max_iter, tol : int, float
-        EM stops after so many iterations, or when it gains less than so many nats per frame.
+        EM stops after this many iterations, or when an iteration gains less than this many nats per frame.
     <random_state>
     <n_jobs>
 
@@ -90,7 +90,7 @@ def fit_mixtures(
 
 
 def _begin(batch: Batch, K: int, plan: FitPlan, rng: np.random.Generator) -> tuple[MixtureProblem, Mixtures]:
-    """Part the sequences of each group in K, and learn an HMM from every part; a part without any copies another."""
+    """Split the sequences of each group in K, and learn an HMM from every part; an empty part copies another."""
     G = len(batch.ids)
     bounds = np.searchsorted(batch.groups, np.arange(G + 1))
     labels = kmeans(sequence_statistics(batch), bounds, rng.random((G, K)), plan.n_threads)

@@ -1,4 +1,4 @@
-"""HEM-DTM: clusters linear dynamical systems by the sequences they make, and gives each cluster a new system."""
+"""HEM-DTM: clusters linear dynamical systems by the sequences they generate, and gives each cluster a new system."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_in_range
+from vhem._support.errors import InputError, InputTypeError
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn
@@ -34,14 +35,14 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     n_clusters : int
         Number of clusters.
     tau : int
-        Length of the imagined sequences.
+        Length of the virtual sequences.
     n_virtual : float
-        Imagined sequences per system, on average; a system of weight ω_i has N_i = n_virtual · K · ω_i.
+        Virtual sequences per system, on average; a system of weight ω_i has N_i = n_virtual · K · ω_i.
     noise : {"diag", "isotropic"}
         Noise of the centres' observations.
     init : {"kmeans++", "base"} or MixtureOfLDS
-        Inputs far from one another, inputs drawn at random, or a mixture, which is taken as it is (its systems may have
-        another number of states, and their order is kept).
+        Inputs far from one another, inputs drawn at random, or a mixture, which is used as it is (its systems may have
+        a different number of states, and their order is kept).
     n_init : int
         Restarts; the one with the highest bound is kept.
     <limits>
@@ -58,7 +59,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     lower_bound_, lower_bounds_ : float, ndarray
         The objective Σ_i log Σ_j ω_j exp(N_i E_ij), at the end and after every E-step. It never falls.
     n_iter_, converged_ : int, bool
-        Iterations made, and whether the bound settled.
+        Number of iterations, and whether the bound converged.
     n_empty_, n_held_back_ : int
         Clusters without members, and centres held back by `stable`, at the end.
 
@@ -154,7 +155,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         return np.asarray(self._logits(_as_mixture(X)).argmax(1))
 
     def score(self, X: MixtureOfLDS | LinearDynamicalSystem | list[LinearDynamicalSystem], y: Any = None) -> float:
-        """Return the objective on `X` per imagined sequence: higher is better."""
+        """Return the objective on `X` per virtual sequence: higher is better."""
         del y
         mixture = _as_mixture(X)
         total = np.logaddexp.reduce(self._logits(mixture), axis=1)
@@ -228,15 +229,16 @@ def _as_mixture(X: Any) -> MixtureOfLDS:
         return MixtureOfLDS([X])
     if isinstance(X, (list, tuple)) and X and all(isinstance(part, LinearDynamicalSystem) for part in X):
         return MixtureOfLDS(X)
-    raise TypeError(
-        f"X must be a MixtureOfLDS or a list of LinearDynamicalSystem, got {type(X).__name__}. Sequences have to be "
-        "turned into systems first, for example by DynamicTextureMixture."
+    raise InputTypeError(
+        "{X} must be a MixtureOfLDS or a list of LinearDynamicalSystem, got {kind}",
+        "Turn sequences into systems first, for example with DynamicTextureMixture",
+        kind=type(X).__name__,
     )
 
 
 def _expected(base: MixtureOfLDS, reduced: MixtureOfLDS, tau: int) -> FloatArray:
     if base.n_dims != reduced.n_dims:
-        raise ValueError(f"the systems differ in dimension: {base.n_dims} and {reduced.n_dims}.")
+        raise InputError("the systems differ in dimension: {a} and {b}", a=base.n_dims, b=reduced.n_dims)
     with np.errstate(over="ignore", invalid="ignore"):
         E = kernels.expected_log_likelihood(base.parameters, reduced.parameters, tau)
     check_in_range("an expected log-likelihood", E)

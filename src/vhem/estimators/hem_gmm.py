@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer
+from vhem._support.errors import InputTypeError
 from vhem._support.saving import Saveable, register_estimator
 from vhem.estimators.vhem import VHEM
 from vhem.models import GMM, H3M
@@ -20,22 +21,22 @@ MixtureLike = Any  #: GMM, a fitted scikit-learn GaussianMixture, or a list of s
 class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Reduce a Gaussian mixture to fewer components (hierarchical EM).
 
-    Points imagined from each component of the given mixture are explained by a smaller one; no point is ever drawn.
-    The result is a mixture again, so that hierarchies are made by reducing what came out.
+    Virtual points from each component of the given mixture are explained by a smaller one; no point is ever drawn. The
+    result is a mixture again, so hierarchies are made by reducing the result.
 
     Parameters
     ----------
     n_components : int
         Components of the reduced mixture.
     covariance_type : {"diag", "full"}, optional
-        Of the reduced mixture. None: that of the given one.
+        Form of the reduced mixture's covariances. None: that of the given one.
     n_virtual : float
-        Imagined points per component, on average. The more, the harder the assignments.
+        Virtual points per component, on average. The more, the harder the assignments.
     weight_form : {"models", "virtual"}
-        "models", the paper's: a component weighs the share of given components assigned to it, ω_j = mean_i z_ij.
+        "models", the paper's: a component's weight is the share of given components assigned to it, ω_j = mean_i z_ij.
         "virtual": the share of their weight, ω_j ∝ Σ_i N_i z_ij, so that the reduced density follows the given one.
     init : {"auto", "kmeans++", "emissions", "base"} or GMM
-        Where to start, as in :class:`vhem.VHEM`; a GMM is taken as it is.
+        Where to start, as in :class:`vhem.VHEM`; a GMM is used as it is.
     n_init, max_iter, tol, reg_covar, random_state, n_jobs
         As in :class:`vhem.VHEM`.
 
@@ -44,11 +45,11 @@ class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     mixture_ : GMM
         The reduced mixture, heaviest component first.
     labels_, responsibilities_ : ndarray of shape (K,) and (K, n_components)
-        Component that each given component went to, and z_ij.
+        Component that each given component was assigned to, and z_ij.
     lower_bound_, lower_bounds_ : float, ndarray
         The objective Σ_i log Σ_j ω_j exp(N_i g_ij), at the end and after every E-step. It never falls.
     n_iter_, converged_ : int, bool
-        Iterations made, and whether the bound had stopped rising.
+        Number of iterations, and whether the bound converged.
 
     Notes
     -----
@@ -126,7 +127,7 @@ class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         return self
 
     def fit_predict(self, X: MixtureLike, y: Any = None, **kwargs: Any) -> IntArray:
-        """Reduce `X` and return where each of its components went."""
+        """Reduce `X` and return the component that each of its components was assigned to."""
         del kwargs
         return self.fit(X, y).labels_
 
@@ -140,7 +141,7 @@ class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         return np.asarray(self.predict_proba(X).argmax(1))
 
     def score(self, X: MixtureLike, y: Any = None) -> float:
-        """Return the objective on the mixture `X` per imagined point: higher is better."""
+        """Return the objective on the mixture `X` per virtual point: higher is better."""
         check_is_fitted(self)
         return self._reduction.score(_as_h3m(X), y)
 
@@ -159,9 +160,10 @@ def _as_gmm(X: MixtureLike) -> GMM:
     if hasattr(X, "covariance_type") and hasattr(X, "get_params"):
         check_is_fitted(X)
         return GMM.from_sklearn(X)
-    raise TypeError(
-        f"X must be a GMM, a fitted scikit-learn GaussianMixture or a list of them, got {type(X).__name__}. "
-        "Fit a mixture to points first."
+    raise InputTypeError(
+        "{X} must be a GMM, a fitted scikit-learn GaussianMixture or a list of them, got {kind}",
+        "Fit a mixture to points first",
+        kind=type(X).__name__,
     )
 
 

@@ -34,15 +34,15 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
     levels : sequence of int
         Numbers of clusters, from the level above the inputs to the top; strictly decreasing.
     variant : {"centres", "inputs"}
-        "centres", the paper's: each level clusters the centres of the level below, which carry their weights. "inputs":
-        each level is started in the same way and then fitted to all inputs again; its clusters need not be unions of
-        clusters below. Comparing the two shows how much a level's centres retain of the inputs.
+        "centres", the paper's: each level clusters the centres of the level below, which keep their weights. "inputs":
+        each level starts in the same way and is then fitted to all inputs again; its clusters need not be unions of the
+        clusters below. Comparing the two shows how much of the inputs a level's centres retain.
     n_trees : int
-        Whole trees that are built; the one whose top stands best for the inputs is kept. A level's own bound says only
-        how well it stands for the level below; what all levels lose adds up at the top.
+        Number of trees to build; the one whose top represents the inputs best is kept. A level's own bound only says
+        how well it represents the level below; the losses of all levels add up at the top.
     n_states, n_mix, covariance_type, tau, n_virtual, init, n_init, max_iter, tol, reg_covar, weight_form, callback,
     verbose, n_jobs
-        Of each level's :class:`VHEM`.
+        As in :class:`VHEM`, for every level.
     random_state : int, numpy Generator, RandomState or None
         Seed; each level draws its own from it.
 
@@ -58,7 +58,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
     fits_ : list of VHEM
         The fitted estimators, one per level.
     tree_scores_ : ndarray of shape (n_trees, n_levels)
-        Of every tree and level: log Σ_j ω_j exp J_ij, averaged over the inputs, per imagined frame.
+        For every tree and level: log Σ_j ω_j exp J_ij, averaged over the inputs, per virtual frame.
     tree_ : Tree
         The hierarchy, to walk, cut, export and search.
 
@@ -137,7 +137,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         self.tree_scores_ = np.array([[self._fitness(inputs, fit.centers_) for fit in fits] for fits, _ in trees])
         best = int(np.argmax(self.tree_scores_[:, -1]))
         self.fits_, self.parents_ = trees[best]
-        for message in said[best].values():  # what is wrong with trees that are not kept is nobody's concern
+        for message in said[best].values():  # warnings about trees that are not kept do not matter
             warnings.warn(message, stacklevel=2)
         self.levels_ = [fit.centers_ for fit in self.fits_]
         self.tree_ = Tree(inputs, self.levels_, self.parents_, self.tau)
@@ -146,7 +146,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _grow(self, inputs: H3M, sizes: list[int], rng: np.random.Generator) -> tuple[list[VHEM], list[IntArray]]:
-        """Return the fitted levels of one tree, and each HMM's place in the level above it."""
+        """Return the fitted levels of one tree, and the index of each HMM's cluster in the level above it."""
         fits: list[VHEM] = []
         parents: list[IntArray] = []
         below = inputs
@@ -161,7 +161,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         return fits, parents
 
     def _fitness(self, inputs: H3M, centers: H3M) -> float:
-        """Return how well a level stands for the inputs: log Σ_j ω_j exp J_ij, on average, per imagined frame."""
+        """Return how well a level represents the inputs: log Σ_j ω_j exp J_ij, on average, per virtual frame."""
         J = expected_log_likelihood(inputs, centers, self.tau, n_jobs=self.n_jobs)
         with np.errstate(divide="ignore"):
             log_weights = np.log(centers.weights)
@@ -170,7 +170,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
     def search(
         self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 4, n_jobs: int | None = None
     ) -> SearchResult:
-        """Find the inputs that suit sequences or HMMs best by descending the tree; see :meth:`Tree.search`."""
+        """Find the inputs that fit sequences or HMMs best by descending the tree; see :meth:`Tree.search`."""
         check_is_fitted(self)
         return self.tree_.search(query, k, beam_width, n_jobs)
 

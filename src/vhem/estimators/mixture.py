@@ -35,7 +35,7 @@ from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 @documented
 class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Learn a mixture of HMMs from sequences, and cluster them by it: EM-H3M.
+    """Learn a mixture of HMMs from sequences, and cluster them with it: EM-H3M.
 
     p(y) = Σ_k ω_k p(y | HMM k). The E-step assigns sequences, z_nk ∝ ω_k p(y_n | HMM k), the M-step is that of
     Baum-Welch with every statistic of sequence n weighted by z_nk. The log-likelihood (plus the logs of the priors, if
@@ -50,14 +50,14 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
     init : {"auto", "smyth", "kmeans", "random"} or H3M
         Where to start. "smyth": one HMM per sequence, hierarchical clustering of their pairwise log-likelihoods, one
         HMM per cluster. "kmeans": clusters of the sequences' means, deviations and average steps. "random": random
-        clusters. "auto": the restarts take these in turn, and the best likelihood wins. An H3M, such as VHEM's centres,
-        is polished as it is; its order is kept, and its sizes, covariances and zeros take the place of the parameters.
+        clusters. "auto": the restarts use these in turn, and the best likelihood wins. An H3M, such as VHEM's centres,
+        is refined; its order is kept, and its sizes, covariances and zeros replace the parameters.
     n_init : int
         Restarts. The default of 2 lets "auto" try Smyth's start and k-means; one of them is nearly always good.
     <limits>
     <priors>
     time_limit : float, optional
-        Seconds after which no further iteration or restart is begun. The E-step of the first start is always made.
+        Seconds after which no further iteration or restart begins. The first start's E-step is always made.
     <callback>
     verbose : bool
         Print a line per restart.
@@ -73,7 +73,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
     lower_bound_, lower_bounds_ : float, ndarray
         The objective at the end, and after every E-step from the initial model on.
     n_iter_, converged_, timed_out_ : int, bool, bool
-        Iterations made, whether the objective had settled, and whether time ran out.
+        Number of iterations, whether the objective converged, and whether time ran out.
     restarts_ : list of Restart
         Start, objectives and convergence of every restart.
     n_empty_clusters_, n_floored_, n_falls_ : int
@@ -158,7 +158,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         X : list of (T_i, d) arrays, 3-D array or Sequences
             The sequences; NaN is marginalised.
         y : ignored
-            For scikit-learn's sake.
+            Ignored; present for API consistency.
         sample_weight : array of shape (n,), optional
             How much each sequence counts.
 

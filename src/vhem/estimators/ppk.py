@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_in_range, check_integer, check_real
+from vhem._support.errors import InputError
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.parameters import check_parameters, documented
@@ -48,14 +49,14 @@ def ppk(
     Parameters
     ----------
     a, b : H3M, HMM or list of HMM
-        The models; they may differ in numbers of states and of Gaussians a state.
+        The models; they may differ in the numbers of states and of Gaussians per state.
     length : int
         Length T of the sequences.
     rho : float
         The power; ½ is Bhattacharyya's kernel, 1 the expected likelihood kernel.
     log : bool
         Whether to return log k. The kernel falls exponentially with the length and the number of dimensions and becomes
-        zero where it is below 1e-308; its logarithm is always exact.
+        zero below 1e-308; its logarithm is always exact.
     <n_jobs>
 
     Returns
@@ -96,10 +97,10 @@ def ppk(
 
 def _exponential(log_kernel: FloatArray) -> FloatArray:
     if log_kernel.max() > _LARGEST_LOG:
-        raise ValueError(
-            f"the largest kernel is exp({log_kernel.max():.6g}), beyond double precision, because densities are high; "
-            "ask for its logarithm with log=True, or use rho=0.5."
-        )
+        raise InputError(
+            "the largest kernel is exp({largest:.6g}), beyond double precision, because densities are high",
+            "get its logarithm with {log:True}", "use {rho:0.5}", largest=log_kernel.max(),
+        )  # fmt: skip
     with np.errstate(under="ignore"):
         return np.asarray(np.exp(log_kernel))
 
@@ -117,12 +118,12 @@ class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
     n_clusters : int
         Number of clusters.
     length : int
-        Length T of the sequences that kernel and divergence look at.
+        Length T of the sequences in the kernel or divergence.
     rho : float
         Power of the kernel.
     temperature : float, optional
-        By which log-affinities are divided. None: `length` for "ppk", so that affinities are those of an average frame;
-        for the others the median dissimilarity of two inputs.
+        The number that log-affinities are divided by. None: `length` for "ppk", so that affinities are those of an
+        average frame; for the others the median dissimilarity of two inputs.
     affinity : {"ppk", "divergence", "wasserstein"}
         "ppk": log k_ij - ½ log k_ii - ½ log k_jj. "divergence": -½ (D_ij + D_ji), with :func:`vhem.divergence` on
         sequences of `length`. "wasserstein": -d_ij², with :func:`vhem.aggregated_wasserstein`.
@@ -145,14 +146,14 @@ class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
     embedding_ : ndarray of shape (K, n_clusters)
         The inputs as k-means saw them: rows of the eigenvectors, scaled to length one.
     center_indices_ : ndarray of shape (n_clusters,)
-        Of each cluster, the input nearest to its k-means centre.
+        For each cluster, the input nearest to its k-means centre.
     centers_ : H3M
         The centres, weighted by the inputs in their clusters.
 
     Notes
     -----
-    An embedding has no place for HMMs it was not made of: `predict` labels them by the centre under which their
-    sequences are likeliest, which need not be the cluster they would have come into.
+    New HMMs cannot be placed in the embedding: `predict` labels them by the centre under which their sequences are
+    likeliest, which need not be the cluster that a new fit would put them in.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""SampledHEM: clusters HMMs by sequences drawn from them, the honest alternative to the variational bound."""
+"""SampledHEM: clusters HMMs by sequences drawn from them, as an alternative to the variational bound."""
 
 from __future__ import annotations
 
@@ -49,15 +49,15 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
 
     Sequences are drawn from every input, and a mixture of HMMs is learned from them by EM, in which all sequences of
     one input belong to one cluster together: z_ij ∝ ω_j Π_n p(y_n | j) over the sequences of input i. With more of them
-    this approaches the true expected log-likelihood, of which VHEM's bound is a lower estimate; the price is time and
-    memory that grow with the number of sequences.
+    this approaches the true expected log-likelihood, which VHEM bounds from below; the cost in time and memory grows
+    with the number of sequences.
 
     Parameters
     ----------
     n_clusters : int
         Number of clusters.
     n_states, n_mix, covariance_type
-        Of the centres, as in :class:`vhem.VHEM`.
+        Size and covariances of the centres, as in :class:`vhem.VHEM`.
     tau : int
         Length of the sequences drawn.
     n_samples : int
@@ -77,7 +77,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     lower_bound_, lower_bounds_ : float, ndarray
         The objective Σ_i log Σ_j ω_j Π_n p(y_n | j), at the end and after every E-step. It never falls.
     n_iter_, converged_ : int, bool
-        Iterations made, and whether the objective settled.
+        Number of iterations, and whether the objective converged.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
             check_as_many(len(self.init), "HMM", "n_clusters", self.n_clusters)
 
     def _starts(self, h3m: H3M, rng: np.random.Generator) -> list[Mixtures]:
-        """Return where to start from: the starts that VHEM takes."""
+        """Return the starting points: those of VHEM."""
         if isinstance(self.init, H3M):
             return [Mixtures(self.init.parameters, self.init.weights[None])]
         models = match_covariances(h3m.parameters, self.covariance_type or h3m.covariance_type)
@@ -196,7 +196,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         ]
 
     def _problem(self, batch: Batch, items: Items, h3m: H3M) -> MixtureProblem:
-        """Return the problem with a prior that only keeps variances above a small part of the narrowest input's."""
+        """Return the problem with a prior that only keeps variances above a small fraction of the narrowest input's."""
         K, S = self.n_clusters, self._most_states(h3m)
         zeros = np.zeros((K, h3m.n_dims))
         covars = h3m.covars if h3m.covariance_type == "diag" else np.linalg.eigvalsh(h3m.covars)

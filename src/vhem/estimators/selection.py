@@ -11,7 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer, check_integers, check_real
-from vhem._support.errors import ParameterError
+from vhem._support.errors import InputError, ParameterError
 from vhem._support.randomness import RandomState, generator
 from vhem.em.parameters import documented
 from vhem.estimators.vhem import VHEM
@@ -20,11 +20,11 @@ from vhem.models.checks import check_h3m
 
 
 class ClusterNumbers(NamedTuple):
-    """What speaks for each number of clusters; one entry per candidate."""
+    """The criteria for each number of clusters; one entry per candidate."""
 
     n_clusters: IntArray  #: the candidates
     held_out: (
-        FloatArray  #: objective per imagined sequence of inputs left out of the fit, mean over folds: higher is better
+        FloatArray  #: objective per virtual sequence of inputs left out of the fit, mean over folds: higher is better
     )
     held_out_spread: FloatArray  #: its standard error over the folds
     bic: FloatArray  #: -2 · objective + (free parameters) · log(samples), on virtual samples: lower is better
@@ -73,13 +73,13 @@ def choose_n_clusters(
     estimator : VHEM, optional
         Its settings are used; the number of clusters and the seed are set here.
     n_folds : int
-        Parts of the inputs that take turns in being left out, for the held-out objective.
+        Number of folds, each left out in turn, for the held-out objective.
     n_resamples : int
         Pairs of random halves of the inputs whose clusterings of all inputs are compared, for stability. One cluster is
-        perfectly stable and says nothing, so its stability is given as the mean level of chance, 0.
+        trivially stable, so its stability is given as chance level, 0.
     samples_per_input : float
-        Sequences of length τ that the BIC takes each HMM to stand for: about as many as it was learned from.
-        `n_virtual`, which hardens the assignments, would be taken for far more evidence than there is.
+        Sequences of length τ that each HMM represents in the BIC: about as many as it was learned from. `n_virtual`,
+        which hardens the assignments, would count as far more evidence than there is.
     <random_state>
 
     Returns
@@ -100,8 +100,10 @@ def choose_n_clusters(
         raise ParameterError("candidates", candidates, "must be numbers of clusters to try, such as range(2, 9)")
     numbers = np.unique(check_integers("candidates", list(candidates), 1)).astype(np.int64)
     n_folds = min(check_integer("n_folds", n_folds, 2), len(h3m))
-    if not len(numbers) or len(h3m) < 2:
-        raise ValueError(f"choose_n_clusters needs candidates and at least 2 HMMs, got {len(numbers)} and {len(h3m)}.")
+    if not len(numbers):
+        raise ParameterError("candidates", candidates, "is empty: give numbers of clusters to try")
+    if len(h3m) < 2:
+        raise InputError("{X} has a single HMM", "give at least 2 HMMs")
     check_enough("candidates", int(numbers[-1]), len(h3m), "HMM")
     check_integer("n_resamples", n_resamples, 1)
     samples = check_real("samples_per_input", samples_per_input, 0.0, open_interval=True) * len(h3m)
@@ -110,7 +112,7 @@ def choose_n_clusters(
     halves = [np.array_split(rng.permutation(len(h3m)), 2) for _ in range(n_resamples)]
     rows, seed = [], int(rng.integers(2**63))
     for k in numbers:
-        model.set_params(random_state=np.random.default_rng([seed, k]))  # whatever else is compared
+        model.set_params(random_state=np.random.default_rng([seed, k]))  # whichever other candidates are compared
         held_out = [_held_out(model, k, h3m, fold) for fold in folds]
         stability = np.mean([_agreement(model, k, h3m, *pair) for pair in halves]) if k > 1 else 0.0
         bic = _bic(_fitted(model, k, h3m), h3m, samples)
@@ -129,7 +131,7 @@ def _agreement(model: VHEM, k: int, h3m: H3M, first: IntArray, second: IntArray)
 
 
 def _fitted(model: VHEM, k: int, part: H3M) -> VHEM:
-    """Fit k clusters to some of the HMMs; where these are fewer, each has a cluster to itself."""
+    """Fit k clusters to some of the HMMs; if there are fewer than k, each has its own cluster."""
     model.set_params(n_clusters=min(int(k), len(part)))
     return model.fit(part)
 

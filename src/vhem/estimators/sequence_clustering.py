@@ -39,7 +39,7 @@ from vhem.models import H3M
 from vhem.sequences import SequencesLike, as_sequences
 
 _TAU = 10  # frames by which ergodic HMMs are compared; left-right ones are compared over the typical length
-_EM_ITERATIONS = 5  # on the sequences, before items may vary
+_EM_ITERATIONS = 5  # of EM on the sequences, before items may vary
 _ITERATIONS = {"diag": (5, 10), "full": (3, 7)}  # with varying items: of every candidate, and more of the best
 _TOL = 1e-4
 _MOVES, _MUCH_WORK = 3, 250_000  # moves of the search; frames × clusters above which there is one
@@ -48,7 +48,7 @@ _MOST_NUMBERS = 3e7  # that varying items may take: items × clusters × states 
 
 
 class _Candidate(NamedTuple):
-    """One partition, learned on."""
+    """One partition, trained further."""
 
     name: str
     first: IntArray  #: labels of Ward's tree
@@ -57,19 +57,20 @@ class _Candidate(NamedTuple):
     weights: FloatArray
     responsibilities: FloatArray  #: (n, K)
     objective: float
-    state: Any = None  #: of varying items, to be learned on
-    scores: FloatArray | None = None  #: (n, K) how well every item goes with every cluster, where items vary
+    state: Any = None  #: of varying items, to be trained further
+    scores: FloatArray | None = None  #: (n, K) how well every item fits every cluster, if items vary
 
 
 @documented
 class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
-    """Cluster sequences, or people with several sequences each, and make an HMM of each cluster.
+    """Cluster sequences, or people with several sequences each, and learn an HMM for each cluster.
 
-    Three stages, each from the one before. One HMM per item (a sequence, or all sequences of a group), which borrow
-    strength from each other; Ward's tree on their divergences. An HMM per cluster, learned by EM from the sequences
-    themselves, in which all sequences of an item belong together. And the same with items that may vary about their
-    cluster's HMM, so that clusters are not torn apart by differences that are found within all of them. Ward's tree is
-    made for HMMs that pool their variances in several ways; the partition that explains the sequences best is kept.
+    There are three stages, each starting from the one before. First, one HMM per item (a sequence, or all sequences of
+    a group), which borrow strength from each other, and Ward's tree on their divergences. Second, one HMM per cluster,
+    learned by EM from the sequences themselves, with all sequences of an item kept together. Third, the same with items
+    that may vary about their cluster's HMM, so that clusters are not split by differences that occur within all of
+    them. Ward's tree is built for several ways of pooling the HMMs' variances; the partition that explains the
+    sequences best is kept.
 
     Parameters
     ----------
@@ -98,7 +99,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         Labels after each stage: "hmms", "em" and "final".
     agreement_ : float
         Adjusted Rand index between the first stage and the last: near 1, the clusters are clear; near 0, they depend on
-        how one looks.
+        the method.
     lower_bound_ : float
         What the last stage maximises.
     candidates_ : dict of str to float
@@ -225,7 +226,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         return plan.with_states(self.n_states)
 
     def _item_hmms(self, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> dict[str, Fits]:
-        """Return one HMM per item, by every way of pooling that there is evidence for."""
+        """Return one HMM per item, for every way of pooling that the evidence supports."""
         scale = Scale.of(batch)
         fits = {"plain": fit_batch(batch, scale, plan, rng)}
         for name, logarithmic in (("log", True), ("arithmetic", False)):
@@ -312,7 +313,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         )  # fmt: skip
 
     def _learned_on(self, best: _Candidate, batch: Batch, plan: FitPlan) -> _Candidate:
-        """Learn on with the best candidate."""
+        """Train the best candidate further."""
         problem = _item_problem(batch, best.models, plan.n_threads)
         if best.state is not None:
             return self._varied(best, problem, _ITERATIONS[self.covariance_type][1])

@@ -1,4 +1,4 @@
-"""HMMTransformer: sequences in, one HMM each out, as a step of scikit-learn's pipelines."""
+"""HMMTransformer: one HMM per sequence, as a step of scikit-learn's pipelines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vhem.sequences import SequencesLike, as_sequences
 
 @documented
 class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turn sequences into an H3M with one HMM for each.
+    """Turn sequences into an H3M with one HMM per sequence.
 
     Nothing is learned from one set of sequences for another: `transform` fits an HMM to every sequence it is given.
 
@@ -95,7 +95,7 @@ class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore
         X : list of (T_i, d) arrays, 3-D array or Sequences
             The sequences.
         y : ignored
-            For scikit-learn's sake.
+            Ignored; present for API consistency.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""VHEM: clusters HMMs by the distributions they represent, and makes a new HMM for the centre of each cluster."""
+"""VHEM: clusters HMMs by the distributions they represent, and makes a new HMM as the centre of each cluster."""
 
 from __future__ import annotations
 
@@ -42,51 +42,50 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     """Cluster hidden Markov models by the distributions they represent.
 
     The inputs are an H3M, a weighted collection of HMMs. Each cluster is summarised by a new HMM, its centre, chosen so
-    that sequences imagined from the cluster's members are as likely as possible under it. No sequence is ever drawn:
-    the expectations are computed by a variational bound, so the cost depends on the number of HMMs, not on the data
-    behind them.
+    that virtual sequences from the cluster's members are as likely as possible under it. No sequence is ever drawn: the
+    expectations are computed by a variational bound, so the cost depends on the number of HMMs, not on the data behind
+    them.
 
     Parameters
     ----------
     n_clusters : int
         Number of clusters.
     n_states : int, optional
-        States of each centre. None: the median of the inputs' numbers, rounded up.
+        States per centre. None: the median of the inputs' numbers, rounded up.
     n_mix : int, optional
-        Gaussians a state of each centre. None: as many as the inputs have.
+        Gaussians per state of each centre. None: as many as the inputs have.
     covariance_type : {"diag", "full"}, optional
-        Of the centres. None: that of the inputs.
+        Form of the centres' covariances. None: that of the inputs.
     tau : int
-        Length of the imagined sequences. The longer, the more the order of events counts beside where they happen,
-        and the further apart models are. For short sequences, such as a trial's fixations, take about their length;
-        for long ones a stretch in which the typical course of events is seen, often 20 to 100. The cost hardly grows
-        with it.
+        Length of the virtual sequences. The longer, the more the order of events counts relative to where they happen,
+        and the further apart models are. For short sequences, such as a trial's fixations, use about their length; for
+        long ones, a stretch that shows the typical course of events, often 20 to 100. The cost hardly grows with it.
     n_virtual : float
-        Imagined sequences per input, on average; an input of weight ω_i has N_i = n_virtual · K · ω_i of them. It
+        Virtual sequences per input, on average; an input of weight ω_i has N_i = n_virtual · K · ω_i of them. It
         acts as an inverse temperature: at the default nearly all assignments are hard, whether or not the clusters
-        are clear. Values near or below 1 leave doubtful inputs in doubt.
+        are clear. With values near or below 1, ambiguous inputs stay ambiguous.
     init : {"auto", "ward", "kmeans++", "emissions", "base"}, H3M or list of HMM
-        Where to start. "ward": the parts of Ward's tree on the divergences between inputs, a centre made of each; of
+        Where to start. "ward": the parts of Ward's tree on the divergences between inputs, with a centre for each; for
         left-right inputs these are left-right too, and stay so. "kmeans++": inputs far from one another. "emissions":
         groups around such inputs, their states made from the pooled emissions of the group. "base": distinct inputs
-        drawn at random. "auto": Ward's start and, where `n_init` asks for more, the others in turn. An H3M is taken as
-        it is, once, and the order of its clusters and states is kept; `n_states`, `n_mix`, `covariance_type` and
-        `n_init` then have no effect.
+        drawn at random. "auto": Ward's start and, if `n_init` is larger, the others in turn. An H3M is used once, as it
+        is, and the order of its clusters and states is kept; `n_states`, `n_mix`, `covariance_type` and `n_init` then
+        have no effect.
     n_init : int, optional
-        Restarts; the one with the highest bound is kept. None: one from Ward's tree; of the other starts 12, or 4 where
+        Restarts; the one with the highest bound is kept. None: one from Ward's tree; 12 of the other starts, or 4 if
         inputs times clusters exceed 50,000. More restarts find higher bounds, but not always better clusters: the bound
         is a bound, and HMMs of short sequences are estimates.
     <limits>
     reg_covar : float
         Added to the variances in every iteration. The default is 0: a centre's covariance is at least the average of
-        its members', so it cannot collapse. With other values the bound may fall; that is counted and warned of.
+        its members', so it cannot collapse. With other values the bound may fall; this is counted and reported in a
+        warning.
     weight_form : {"models", "virtual"}
-        How the weights of the clusters come about. "models", the paper's: the share of inputs, whatever their weights,
-        ω_j = mean_i z_ij. "virtual": the share of imagined sequences, ω_j ∝ Σ_i N_i z_ij, which respects the inputs'
-        weights.
+        How clusters are weighted. "models", the paper's: the share of inputs, whatever their weights, ω_j = mean_i
+        z_ij. "virtual": the share of virtual sequences, ω_j ∝ Σ_i N_i z_ij, which respects the inputs' weights.
     shortcuts : bool
-        Whether the compiled engine may leave out what provably does not show in the result (pairs of models far
-        apart, steps of long recursions that have become stationary). Off: for checking.
+        Whether the compiled engine may skip what provably does not affect the result (pairs of models far apart, steps
+        of long recursions that have become stationary). Set it to False only for checking.
     <callback>
     verbose : bool
         Print a line per iteration.
@@ -94,7 +93,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     <n_jobs>
     executor : {"serial", "threads"}, dask.distributed.Client or Executor, optional
         Where E-steps run. With many thousands of inputs they are cut into shards, which are sent once to where the
-        work is done and stay there; only sums travel. The answer does not depend on it.
+        work is done and stay there; only sums travel. The result does not depend on it.
 
     Attributes
     ----------
@@ -108,13 +107,13 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     lower_bound_, lower_bounds_ : float, ndarray
         The objective at the end, and after every E-step from the initial model on. It never falls.
     n_iter_ : int
-        Iterations made.
+        Number of iterations.
     converged_ : bool
-        Whether the bound had stopped rising.
+        Whether the bound converged.
     restarts_ : list of Restart
         Start, bounds and convergence of every restart.
     n_empty_clusters_, n_unvisited_states_ : int
-        Centres that no input belongs to (their weight is zero and their parameters are those they had last), and
+        Centres that no input belongs to (their weight is zero and they keep their last parameters), and
         states of other centres that no input visits.
 
     Notes
@@ -200,7 +199,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         X : H3M or list of HMM
             The inputs.
         y : ignored
-            For scikit-learn's sake.
+            Ignored; present for API consistency.
 
         Returns
         -------
@@ -251,23 +250,23 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         return np.asarray(self._logits(check_h3m("X", X)).argmax(1))
 
     def score(self, X: H3M | HMM | list[HMM], y: Any = None) -> float:
-        """Return the objective 𝒥 on `X` per imagined sequence: higher is better."""
+        """Return the objective 𝒥 on `X` per virtual sequence: higher is better."""
         del y
         h3m = check_h3m("X", X)
         logits, used = self._logits(h3m), h3m.weights > 0
         return float(logsumexp(logits[used], axis=1).sum() / self._counts(h3m)[used].sum())
 
     def _given_start(self) -> H3M | None:
-        """Return the H3M to start from, if `init` is no name."""
+        """Return the H3M to start from, if `init` is not a name."""
         if isinstance(self.init, str):
             check_choice("init", self.init, ("auto", *STARTS))
             return None
-        start = check_h3m("init, where it is not one of 'auto', 'kmeans++', 'emissions' and 'base',", self.init)
+        start = check_h3m("init, if it is not one of 'auto', 'ward', 'kmeans++', 'emissions' and 'base',", self.init)
         check_as_many(len(start), "HMM", "n_clusters", self.n_clusters)
         return start
 
     def _counts(self, h3m: H3M) -> FloatArray:
-        """N_i; an input of weight zero counts as an average one wherever it is only looked at."""
+        """N_i; an input of weight zero counts as an average one when it is only assigned."""
         counts = self.n_virtual * len(h3m) * h3m.weights
         return np.where(counts > 0, counts, float(self.n_virtual))
 
@@ -285,7 +284,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     def _run_all(
         self, base: BaseModels, shards: Shards, weights: FloatArray, names: list[str], given: H3M | None
     ) -> list[Run]:
-        """Make all restarts, side by side as far as there are threads; each has a seed of its own."""
+        """Make all restarts, in parallel as far as there are threads; each has its own seed."""
         threads = n_threads(self.n_jobs)
         side_by_side = min(threads, len(names)) if self.executor is None else 1
         seeds = generator(self.random_state).spawn(len(names))

@@ -8,6 +8,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_in_range, check_integer, check_real
+from vhem._support.errors import ParameterError
 from vhem.estimators.divergence import check_dimensions
 from vhem.kernels.reduction import expected_visits
 from vhem.models import H3M, HMM
@@ -28,7 +29,7 @@ class _States(NamedTuple):
 def aggregated_wasserstein(
     a: H3M | HMM | list[HMM], b: H3M | HMM | list[HMM], alpha: float = 0.5, *, length: int | None = None
 ) -> FloatArray:
-    """Measure how far HMMs lie apart: match their states, then compare states and transitions.
+    """Measure how far apart HMMs are: match their states, then compare states and transitions.
 
     d = (1 - α) R + α P, for models with states s and s', shares of time u, u', and transitions A, A':
 
@@ -75,7 +76,7 @@ def aggregated_wasserstein(
     check_dimensions("a", first, "b", second)
     alpha = check_real("alpha", alpha, 0.0)
     if alpha > 1:
-        raise ValueError(f"alpha must be a number from 0 to 1, got {alpha!r}.")
+        raise ParameterError("alpha", alpha, "must be a number from 0 to 1")
     if length is not None:
         check_integer("length", length, 1)
     left, right = _states(first, length), _states(second, length)
@@ -132,7 +133,7 @@ def _transition_prices(pairs: list[tuple[_States, _States]], plans: list[FloatAr
 
 
 def _shares(plan: FloatArray) -> FloatArray:
-    """Return rows divided by their sums; a state never visited is matched with all alike, and weighs nothing."""
+    """Return rows divided by their sums; a state never visited is matched evenly with all, and has no weight."""
     total = plan.sum(1, keepdims=True)
     return np.where(total > 0, plan / np.where(total > 0, total, 1.0), 1.0 / plan.shape[1])
 
@@ -170,7 +171,7 @@ def transport(problems: list[tuple[FloatArray, FloatArray, FloatArray]]) -> list
 
 
 def _solve(problems: list[tuple[FloatArray, FloatArray, FloatArray]]) -> list[FloatArray]:
-    """Many small transport problems as one linear program, block beside block."""
+    """Many small transport problems as one linear program, block by block."""
     from scipy.optimize import linprog  # noqa: PLC0415  (slow to import)
     from scipy.sparse import block_diag  # noqa: PLC0415
 

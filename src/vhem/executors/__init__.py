@@ -1,4 +1,4 @@
-"""Where work runs: here, in threads, or on a Dask cluster. One small interface, so that algorithms need not know."""
+"""Where work runs: here, in threads, or on a Dask cluster. One small interface, so that algorithms need not care."""
 
 from vhem.executors.dask import ClusterLostError, DaskExecutor
 from vhem.executors.local import Executor, SerialExecutor, ThreadsExecutor, as_executor

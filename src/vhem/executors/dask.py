@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
-from vhem._support.errors import Explained
+from vhem._support.errors import Explained, ParameterError
 
 _AHEAD = 4  # tasks under way for every thread of the cluster
 _LEAST_AHEAD = 16
-_POLL = 5.0  # seconds between looks at whether the cluster is still there
+_POLL = 5.0  # seconds between checks that the cluster is still there
 
 
 class ClusterLostError(Explained, RuntimeError):
@@ -25,22 +25,22 @@ class ClusterLostError(Explained, RuntimeError):
 class DaskExecutor:
     """Tasks on the workers of a `dask.distributed.Client`.
 
-    What is kept stays on the workers, in their memory. It can be made again: when a worker is lost, the scheduler sends
+    What is kept stays on the workers, in their memory. It can be restored: when a worker is lost, the scheduler sends
     its share to another one, and the result is the same as if nothing had happened. Tasks are named (``vhem-part``,
-    ``vhem-reduce``, ``vhem-e-step``, …), so that the dashboard shows what goes on.
+    ``vhem-reduce``, ``vhem-e-step``, …), so that the dashboard shows what is going on.
 
     Parameters
     ----------
     client : dask.distributed.Client
         A connected client. vhem must be installed on the workers and the scheduler, in the same version as here.
     timeout : float
-        Seconds without an answer of the scheduler, or without any worker, after which the cluster counts as lost and
+        Seconds without an answer from the scheduler, or without any worker, after which the cluster counts as lost and
         `ClusterLostError` is raised.
 
     Examples
     --------
     >>> import vhem
-    >>> from dask.distributed import Client  # a real one: Client("tcp://scheduler:8786")
+    >>> from dask.distributed import Client  # in practice: Client("tcp://scheduler:8786")
     >>> from vhem.datasets import simulated_study
     >>> hmms = simulated_study(n_viewers=12).hmms
     >>> with Client(n_workers=1, processes=False, dashboard_address=None) as client:
@@ -54,7 +54,7 @@ class DaskExecutor:
 
     def __init__(self, client: Any, timeout: float = 60.0) -> None:
         if not timeout > 0:
-            raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
+            raise ParameterError("timeout", timeout, "must be a positive number of seconds")
         self.client = client
         self.timeout = timeout
 
@@ -63,10 +63,10 @@ class DaskExecutor:
         return self
 
     def keep(self, items: Sequence[Any], name: str) -> list[Any]:
-        """Send the items to the workers; what comes back are futures.
+        """Send the items to the workers, and return futures.
 
         They are results of tasks whose arguments the scheduler keeps, rather than scattered, because scattered data is
-        gone with its worker.
+        lost with its worker.
         """
         return list(self._guarded(lambda: [self._hold(item, name) for item in items]))
 
@@ -96,7 +96,7 @@ class DaskExecutor:
         return self.client.submit(pickle.loads, payload, key=f"{name}-{_token()}", pure=False)
 
     def _results(self, futures: list[Any]) -> list[Any]:
-        """Wait for results, but not for ever for a cluster that is gone."""
+        """Wait for results, but not forever for a cluster that is gone."""
         from distributed import wait  # noqa: PLC0415  (optional)
 
         last_seen = time.monotonic()
@@ -131,7 +131,7 @@ class DaskExecutor:
         return sum(self._guarded(ask).values())
 
     def _guarded(self, work: Callable[[], Any], of_tasks: bool = False) -> Any:
-        """Do something that needs the cluster, and say so plainly if it is gone; errors of tasks are passed on."""
+        """Do something that needs the cluster, with a clear error if it is gone; errors of tasks are passed on."""
         from distributed.comm.core import CommClosedError  # noqa: PLC0415  (optional)
 
         gone = (CancelledError, CommClosedError) if of_tasks else (CancelledError, OSError)

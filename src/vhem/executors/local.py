@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol, runtime_checkable
 
+from vhem._support.errors import ParameterError
 from vhem.kernels.engine import n_threads
 from vhem.kernels.stopping import stoppable_threads
 
-_AHEAD = 2  # tasks waiting for every one that runs: enough to keep all busy, few enough to keep memory flat
+_AHEAD = 2  # tasks waiting per running one: enough to keep all busy, few enough to keep memory flat
 
 
 @runtime_checkable
@@ -27,20 +28,20 @@ class Executor(Protocol):
 
     @property
     def inner_jobs(self) -> int | None:
-        """`n_jobs` of a task's own loops: 1 where tasks run side by side, None where one runs at a time."""
+        """`n_jobs` of a task's own loops: 1 if tasks run in parallel, None if one runs at a time."""
         ...
 
     def keep(self, items: Sequence[Any], name: str) -> list[Any]:
-        """Bring items to where the work is done, once; what comes back stands for them in `map`."""
+        """Bring items to where the work is done, once, and return what `map` takes in their place."""
         ...
 
     def map(self, function: Callable[..., Any], items: Iterable[Any], *arguments: Any, name: str) -> Iterator[Any]:
-        """Yield ``function(item, *arguments)`` of every item, in order; items are taken only as work goes on."""
+        """Yield ``function(item, *arguments)`` of every item, in order; items are taken only as work proceeds."""
         ...
 
 
 class SerialExecutor:
-    """One task after the other, each with all threads it likes.
+    """One task after another, each with as many threads as it likes.
 
     Examples
     --------
@@ -62,7 +63,7 @@ class SerialExecutor:
 
 
 class ThreadsExecutor:
-    """Tasks side by side in threads of this process, each on one core; the compiled kernels run truly in parallel.
+    """Tasks in parallel threads of this process, each on one core; the compiled kernels release the GIL.
 
     Parameters
     ----------
@@ -135,7 +136,5 @@ def as_executor(value: Any, n_jobs: int | None = None) -> Executor:
         return DaskExecutor(value)
     if not isinstance(value, str) and isinstance(value, Executor):
         return value
-    raise ValueError(
-        "executor must be 'serial', 'threads', a dask.distributed.Client or an Executor of vhem.executors, got "
-        f"{value!r}."
-    )
+    choices = "must be 'serial', 'threads', a dask.distributed.Client or an Executor of vhem.executors"
+    raise ParameterError("executor", value, choices)

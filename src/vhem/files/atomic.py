@@ -15,16 +15,16 @@ from typing import IO, Any
 
 from vhem._support.paths import checked_path
 
-_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)  # the system then does not name the file
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)  # in these cases the system does not name the file
 _STALE = 3600.0  # seconds
 
 
 @contextlib.contextmanager
 def atomic_write(path: str | Path, mode: str = "wb", **kwargs: Any) -> Iterator[IO[Any]]:
-    """Open a file that takes the place of `path` when all has been written, and not before.
+    """Open a file that replaces `path` once everything has been written, and not before.
 
-    Whatever interrupts the writing (an error, Ctrl-C, a full disk) leaves an older file at `path` as it was. A process
-    that is killed leaves its draft, ``.name.….tmp``, beside it; the next write of the same file removes drafts that
+    Whatever interrupts the writing (an error, Ctrl-C, a full disk) leaves an older file at `path` unchanged. A process
+    that is killed leaves its draft, ``.name.….tmp``, next to it; the next write of the same file removes drafts that
     have not been touched for an hour.
 
     Parameters

@@ -2,20 +2,20 @@
 
 ::
 
-    byte  0   8   magic: 89 "VHEM" 0D 0A 1A (a transfer as text spoils it, which is then seen)
+    byte  0   8   magic: 89 "VHEM" 0D 0A 1A (a transfer in text mode changes it, which is detected)
           8   4   version of the format, 4 zero bytes
          16   8   length of the header
          24   8   length of the whole file
          32  16   digest of the header
-         48  16   digest of bytes 0 to 47; this far, all versions are alike
+         48  16   digest of bytes 0 to 47; up to here, all versions are the same
          64       header: JSON, padded with spaces to a multiple of 64 bytes
                   table: one digest of 16 bytes for every block of the data, padded to a multiple of 64 bytes
                   data: arrays, little-endian and C-ordered, each at a multiple of 64 bytes
 
 Numbers are little-endian, digests are BLAKE2b. The data are cut into blocks of 64 KiB, so that some rows of a large
-array can be read, and what was read verified, without touching the rest. Reading goes by position instead of mapping
-the file into memory: it costs the same, what was verified is what is used, and a file that is truncated while it is
-read is an error rather than a crash. Arrays do not overlap, so all of them together are never larger than the file.
+array can be read, and what was read verified, without touching the rest. Files are read by position, not mapped into
+memory: it costs the same, what was verified is what is used, and a file that is truncated while it is read is an error
+rather than a crash. Arrays do not overlap, so all of them together are never larger than the file.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ _DTYPES = ("<f8", "<f4", "<i8", "<i4", "|u1", "|b1")
 
 _FOREIGN = {
     b"PK\x03\x04": "a zip archive, such as npz or xlsx: vhem.files.from_npz reads models, read_sequences sequences",
-    b"\x89HDF": "HDF5, as MATLAB's v7.3 files are: vhem.from_emhmm reads .mat files saved with -v7",
-    b"MATLAB": "a MATLAB file: read models of the EMHMM toolbox by vhem.from_emhmm",
-    b"\x80": "a pickle, which may run any code and is never loaded: save the model by its save method",
-    b"{": "JSON: read it by vhem.files.from_json",
+    b"\x89HDF": "HDF5, like MATLAB's v7.3 files: vhem.from_emhmm reads .mat files saved with -v7",
+    b"MATLAB": "a MATLAB file: read models of the EMHMM toolbox with vhem.from_emhmm",
+    b"\x80": "a pickle, which may run any code and is never loaded: save the model with its save method",
+    b"{": "JSON: read it with vhem.files.from_json",
 }
 
 
@@ -62,7 +62,7 @@ class ModelFileError(ValueError):
 
 
 class ArrayEntry(NamedTuple):
-    """Where an array lies."""
+    """The position of an array."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -80,7 +80,7 @@ class ArrayEntry(NamedTuple):
 
 
 def write(path: str | Path, header: dict[str, Any], arrays: Sequence[npt.NDArray[Any]]) -> None:
-    """Write a header (anything that JSON knows) and arrays; an older file at `path` is replaced in the last moment."""
+    """Write a header (anything that JSON can hold) and arrays; an older file at `path` is replaced at the very end."""
     stored = [_storable(array) for array in arrays]
     entries, end = [], 0
     for array in stored:
@@ -118,7 +118,7 @@ def _storable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _blocks(arrays: Sequence[npt.NDArray[Any]]) -> Iterator[bytes]:
-    """Yield the data, arrays one after the other at aligned places, in blocks."""
+    """Yield the data, arrays one after another at aligned positions, in blocks."""
     pending = bytearray()
     for array in arrays:
         raw = array.reshape(-1).view(np.uint8).data
@@ -134,7 +134,7 @@ def _blocks(arrays: Sequence[npt.NDArray[Any]]) -> Iterator[bytes]:
 
 
 class Container:
-    """A model file open for reading; everything is verified before it is believed.
+    """A model file open for reading; everything is verified before it is used.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ class Container:
         return array
 
     def _verified(self, begin: int, end: int) -> memoryview:
-        """Return bytes of the data, after all blocks that they lie in have been verified."""
+        """Return bytes of the data, after verifying all blocks that contain them."""
         first, last = begin // BLOCK, -(-end // BLOCK)
         if (first, last) == self._last_block[0]:
             return self._last_block[1][begin - first * BLOCK : end - first * BLOCK]
@@ -221,7 +221,7 @@ class Container:
         self._file.seek(place)
         found = self._file.readinto(raw)
         if found != size:
-            raise self.error("truncated", f"was truncated while it was read: {size} bytes wanted, {found} found.")
+            raise self.error("truncated", f"was truncated while it was read: {size} bytes expected, {found} found.")
         return memoryview(raw)
 
     def _read_header(self) -> bytes:
@@ -229,7 +229,7 @@ class Container:
         if start[: len(MAGIC)] != MAGIC[: len(start)] or not start:
             raise self.error("foreign", _described(start))
         if len(start) < _PRELUDE:
-            raise self.error("truncated", f"is truncated: {len(start)} bytes are less than the beginning of a model.")
+            raise self.error("truncated", f"is truncated: {len(start)} bytes are fewer than the beginning of a model.")
         if digest(start[:48]) != start[48:]:
             raise self.error("corrupted", "is corrupted: the checksum of its first 64 bytes is wrong.")
         _, version, _, length, size = _NUMBERS.unpack(start[:32])
@@ -238,9 +238,9 @@ class Container:
                 "newer", f"has format {version}, made by a newer vhem; this one reads up to {VERSION}. Update vhem."
             )
         if self.n_bytes < size:
-            raise self.error("truncated", f"is truncated: {self.n_bytes} of {size} bytes are there. Copy it again.")
+            raise self.error("truncated", f"is truncated: {self.n_bytes} of {size} bytes are present. Copy it again.")
         if self.n_bytes > size:
-            raise self.error("corrupted", f"is corrupted: {self.n_bytes - size} bytes follow after its end.")
+            raise self.error("corrupted", f"is corrupted: {self.n_bytes - size} extra bytes follow its end.")
         text = bytes(self._exactly(_PRELUDE, min(length, size)))
         if digest(text) != start[32:48]:
             raise self.error("corrupted", "is corrupted: the checksum of its header is wrong.")
@@ -260,14 +260,14 @@ class Container:
             case [str(dtype), list(shape), int(offset)] if dtype in _DTYPES and len(shape) <= 8 and not offset % _ALIGN:
                 if all(type(n) is int and 0 <= n <= self.n_bytes for n in (*shape, offset)):
                     return ArrayEntry(dtype, tuple(shape), offset)
-        raise self.error("corrupted", f"is corrupted: {str(entry)[:80]!r} does not describe an array of this file.")
+        raise self.error("corrupted", f"is corrupted: {str(entry)[:80]!r} does not describe an array in this file.")
 
     def _check_places(self, data_bytes: int) -> None:
         """Refuse arrays that overlap: a small file could then ask for any amount of memory."""
         end = 0
         for entry in sorted(self.entries, key=lambda entry: (entry.offset, entry.n_bytes)):
             if entry.offset < end or entry.offset + entry.n_bytes > data_bytes:
-                raise self.error("corrupted", "is corrupted: its arrays overlap, or lie outside of its data.")
+                raise self.error("corrupted", "is corrupted: its arrays overlap, or lie outside its data.")
             end = entry.offset + entry.n_bytes
 
     def _read_table(self, place: int) -> bytes:
@@ -290,11 +290,11 @@ def _refuse(constant: str) -> None:
 
 
 def _described(start: bytes) -> str:
-    """Return what a file that does not begin like a model may be."""
+    """Return what a file that does not begin like a model might be."""
     if not start:
         return "is empty."
     if start[1:5] == MAGIC[1:5]:
-        return "is a model that was changed on its way, as by a transfer in text mode. Copy it in binary mode."
+        return "is a model that was changed in transfer, probably in text mode. Copy it in binary mode."
     for magic, what in _FOREIGN.items():
         if start.startswith(magic):
             return f"is not a vhem model but {what}."

@@ -12,10 +12,10 @@ class FileDescription(NamedTuple):
     kind: str  #: name of the class
     feature_names: list[str] | None  #: names of the dimensions
     about: dict[str, Any]  #: how it was made, as given to `save`
-    vhem_version: str | None  #: of the program that wrote it; None if it was another program
+    vhem_version: str | None  #: of vhem, if it wrote the file; otherwise None
     format_version: int
     n_bytes: int
-    n_members: int | None  #: HMMs or systems, where it is a collection of them
+    n_members: int | None  #: HMMs or systems, if it is a collection of them
 
 
 def checked_names(model: Any, names: Iterable[str] | None) -> list[str] | None:

@@ -21,15 +21,15 @@ def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:
     ----------
     path : str or Path
         A .mat file (up to version 7; not 7.3) with HMMs: structs with fields `prior`, `trans` and `pdf`, in a cell
-        array, or in the field `hmms` of a struct as the toolbox's clustering makes it.
+        array, or in the field `hmms` of a struct, as the toolbox's clustering returns it.
     variable : str, optional
         Which variable of the file; needed only if several hold HMMs.
 
     Returns
     -------
     H3M
-        One HMM per cell, with full covariances and uniform weights. Ids are the names in `SubjNames` where the file has
-        one for each, else 0, 1, …
+        One HMM per cell, with full covariances and uniform weights. Ids are the names in `SubjNames` if the file has
+        one for each HMM, otherwise 0, 1, …
 
     Examples
     --------
@@ -54,7 +54,7 @@ def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:
     present = [k for k, cell in enumerate(chosen) if cell is not None]
     if len(present) < len(chosen):
         empty = [k + 1 for k in range(len(chosen)) if k not in present]
-        warnings.warn(f"{path}: the cells {empty} of {name} are empty and left out.", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"{path}: the cells {empty} of {name} are empty and were skipped.", RuntimeWarning, stacklevel=2)
     hmms = [_hmm(chosen[k], f"{path}, {name}{{{k + 1}}}") for k in present]
     names = _names(content.get("SubjNames"), len(chosen))
     return H3M(hmms, ids=None if names is None else [names[k] for k in present])
@@ -66,10 +66,10 @@ def _loaded(path: str | Path) -> dict[str, Any]:
         return dict(scipy.io.loadmat(place))
     except NotImplementedError:
         raise ValueError(
-            f"{path} is a MATLAB file of version 7.3 (HDF5), which is not read. In MATLAB, save it with "
+            f"{path} is a MATLAB file of version 7.3 (HDF5), which vhem cannot read. In MATLAB, save it with "
             "save(name, 'hmms', '-v7')."
         ) from None
-    except Exception as fault:  # scipy raises what it likes about broken files
+    except Exception as fault:  # scipy may raise anything for a broken file
         raise ValueError(f"{path} cannot be read as a MATLAB file: {fault}") from None
 
 
@@ -112,7 +112,7 @@ def _hmm(struct: Any, where: str) -> HMM:
 
 
 def _field(state: Any, name: str) -> Any:
-    """Return a field of a state, which is a struct of one, in a cell or not."""
+    """Return a field of a state, which is a 1×1 struct, in a cell or not."""
     return (state.ravel()[0] if isinstance(state, np.ndarray) else state)[name]
 
 
@@ -121,7 +121,7 @@ def _floats(value: Any) -> npt.NDArray[np.float64]:
 
 
 def _names(value: Any, n: int) -> list[Any] | None:
-    """Return what a cell array of names holds, if there is one for each."""
+    """Return the names in a cell array, if there is one for each HMM."""
     if not isinstance(value, np.ndarray) or value.size != n or value.dtype != object:
         return None
     names = [cell.ravel()[0] if isinstance(cell, np.ndarray) and cell.size == 1 else None for cell in value.ravel()]

@@ -1,4 +1,4 @@
-"""HMMs of hmmlearn; the way back is `HMM.to_hmmlearn`."""
+"""HMMs from hmmlearn; `HMM.to_hmmlearn` converts them back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from vhem._support.arrays import FloatArray
 from vhem.models import H3M, HMM
 
-_TOLERANCE = 1e-5  # how far from one hmmlearn lets probabilities sum
+_TOLERANCE = 1e-5  # how far from one hmmlearn lets sums of probabilities be
 
 
 @overload
@@ -18,7 +18,7 @@ def from_hmmlearn(model: list[Any] | tuple[Any, ...], ids: Iterable[Any] | None 
 @overload
 def from_hmmlearn(model: Any, ids: None = None) -> HMM: ...
 def from_hmmlearn(model: Any, ids: Iterable[Any] | None = None) -> HMM | H3M:
-    """Return a fitted `GaussianHMM` or `GMMHMM` of hmmlearn as an HMM, or a list of them as an H3M.
+    """Return a fitted hmmlearn `GaussianHMM` or `GMMHMM` as an HMM, or a list of them as an H3M.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def _hmm(model: Any) -> HMM:
     kind = type(model).__name__
     if not all(hasattr(model, name) for name in ("startprob_", "transmat_", "means_", "covariance_type")):
         fitted = "it has not been fitted" if hasattr(model, "covariance_type") else f"it is a {kind}"
-        raise TypeError(f"a fitted GaussianHMM or GMMHMM of hmmlearn is needed, but {fitted}.")
+        raise TypeError(f"a fitted GaussianHMM or GMMHMM from hmmlearn is needed, but {fitted}.")
     mixture = np.asarray(model.means_).ndim == 3
     weights = _rows(model.weights_) if mixture else None
     covars = _mixture_covars(model) if mixture else _gaussian_covars(model)
@@ -58,7 +58,7 @@ def _hmm(model: Any) -> HMM:
 
 
 def _rows(probabilities: Any) -> FloatArray:
-    """Return rows that hmmlearn holds for normalised as such."""
+    """Normalise rows that hmmlearn accepts as normalised."""
     rows = np.array(probabilities, dtype=np.float64)
     sums = rows.sum(axis=-1, keepdims=True)
     off = np.abs(sums - 1)
@@ -69,7 +69,7 @@ def _gaussian_covars(model: Any) -> FloatArray:
     if model.covariance_type == "spherical":  # covars_ of a fitted model has a wrong shape in hmmlearn 0.3
         kept = np.asarray(model._covars_)
         return np.array(np.broadcast_to(kept[:, None] if kept.ndim == 1 else kept, np.shape(model.means_)))
-    full = np.asarray(model.covars_)  # matrices, whatever is kept
+    full = np.asarray(model.covars_)  # always matrices, whatever the covariance type
     return np.array(np.diagonal(full, axis1=1, axis2=2)) if model.covariance_type == "diag" else full
 
 

@@ -1,4 +1,4 @@
-"""Labels and responsibilities beside the ids, as csv or parquet."""
+"""Labels and responsibilities next to the ids, as csv or parquet."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def write_labels(
     responsibilities : array of shape (n, K), optional
         Probability of each cluster: columns `probability` (of the cluster chosen) and p0, p1, …
     first : int
-        What the first cluster is called. The command writes 1.
+        Number of the first cluster. The command uses 1.
 
     Notes
     -----
     In csv and tsv, text that begins with ``=``, ``+``, ``-``, ``@``, a tab or a carriage return and is not a number
-    gets an apostrophe in front, so that no spreadsheet runs it; the command takes it away when it reads such a file.
+    gets an apostrophe in front, so that no spreadsheet runs it; the command removes it when it reads such a file.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def write_columns(path: str | Path, columns: dict[str, list[Any]]) -> None:
 
 
 def harmless(cell: Any) -> Any:
-    """Return a cell that no spreadsheet runs: text that it would take for a formula gets an apostrophe in front.
+    """Return a cell that no spreadsheet runs: text that looks like a formula gets an apostrophe in front.
 
     Examples
     --------

@@ -63,7 +63,7 @@ def load(path: str | Path, index: Any = None) -> Any:
     Returns
     -------
     object
-        Of the class that was saved, with the same values to the last bit.
+        An object of the saved class, with exactly the same values.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def load(path: str | Path, index: Any = None) -> Any:
         if index is None:
             return reader.unpacked(node)
         if not kind.rows:
-            raise TypeError(f"{path} holds a {kind.name}, of which no part can be loaded; leave out index.")
+            raise TypeError(f"{path} holds a {kind.name}, which cannot be loaded in part; leave out index.")
         chosen = positions(index, reader.n_rows(kind, state), "member")
         part = reader.made(kind, reader.rows(kind, state, np.atleast_1d(chosen)))
     return part if chosen.ndim else part[0]
@@ -117,7 +117,7 @@ def describe(path: str | Path) -> FileDescription:
         about = reader.unpacked(file.header.get("about"))
         textual = isinstance(names, list) and all(isinstance(name, str) for name in names)
         if not isinstance(about, dict) or not (names is None or textual):
-            raise file.error("corrupted", "is corrupted: what it says about itself cannot be read.")
+            raise file.error("corrupted", "is corrupted: its description cannot be read.")
         name = node.get("kind") if isinstance(node, dict) else None
         kind, version = kind_named(name), str(file.header.get("vhem"))
         n_members = None

@@ -1,6 +1,6 @@
 """Objects to the header and the arrays of a model file.
 
-In the header numbers, text, None and booleans stand for themselves. Everything else is an object of one tag: {"map":
+In the header, numbers, text, None and booleans are themselves. Everything else is an object with one tag: {"map":
 {…}}, {"list": […]}, {"tuple": […]}, {"float": "nan"}, {"array": k}, {"ids": [k of spans, k of text]}, {"range": n}, and
 {"kind": name, "content": {…}} for objects of registered kinds.
 """
@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from vhem._support.saving import Ids, kind_of
 
-FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # which JSON does not know
-MOST_USES = 16  # of one stored array, so that no small file stands for very much
+FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # which JSON does not have
+MOST_USES = 16  # of one stored array, so that no small file unpacks to very much
 
 
 class Packer:
-    """Turns nested values into JSON, and sets arrays aside; an array that is met again is not kept again."""
+    """Turns nested values into JSON, and sets arrays aside; an array that occurs again is not stored again."""
 
     def __init__(self) -> None:
         self.arrays: list[npt.NDArray[Any]] = []
@@ -39,7 +39,7 @@ class Packer:
             return {"array": self._place(value, where)}
         if isinstance(value, dict):
             if not all(isinstance(key, str) for key in value):
-                raise TypeError(f"{where} has keys that are not text, which model files cannot keep.")
+                raise TypeError(f"{where} has keys that are not text, which model files cannot store.")
             return {"map": {k: self.packed(v, f"{where}[{k!r}]") for k, v in value.items()}}
         if isinstance(value, (list, tuple, range)):
             tag = "tuple" if isinstance(value, tuple) else "list"
@@ -50,7 +50,7 @@ class Packer:
         uses = self._places.setdefault(id(array), [])
         if len(uses) % MOST_USES == 0:
             if array.dtype.kind not in "fiub":
-                raise TypeError(f"{where} is an array of {array.dtype}, which model files cannot keep.")
+                raise TypeError(f"{where} is an array of {array.dtype}, which model files cannot store.")
             self.arrays.append(array)
             uses.append(len(self.arrays) - 1)
         else:
@@ -81,6 +81,6 @@ def _plain(value: Any, where: str) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     raise TypeError(
-        f"{where} is a {type(value).__name__}, which model files cannot keep; they hold numbers, text, None, booleans, "
-        "lists of these, arrays and models."
+        f"{where} is a {type(value).__name__}, which model files cannot store; they hold numbers, text, None, "
+        "booleans, lists of these, arrays and models."
     )

@@ -49,8 +49,9 @@ def to_npz(
 
     Notes
     -----
-    Shapes are those of :class:`H3M`, padded where HMMs differ in size. Ids that are neither all integers nor all text
-    become text. Further arrays: made_by and about (JSON) say what made the file, feature_names what the dimensions are.
+    Shapes are those of :class:`H3M`, padded if HMMs differ in size. Ids that are neither all integers nor all text
+    become text. Further arrays: made_by and about (JSON) say how the file was made, feature_names what the dimensions
+    are.
 
     Examples
     --------
@@ -116,15 +117,15 @@ def _arrays(path: str | Path, wanted: set[str]) -> dict[str, Any]:
         with np.load(place, allow_pickle=False) as file:
             _check_size(place, file.zip)
             return {name: file[name] for name in file.files if name in wanted}
-    except Exception as fault:  # zipfile and zlib have errors of their own
+    except Exception as fault:  # zipfile and zlib have their own errors
         raise ValueError(f"{path} cannot be read as npz: {fault}") from None
 
 
 def _check_size(path: Path, archive: ZipFile) -> None:
-    """Refuse an archive that says it unfolds to far more than compressed numbers do."""
+    """Refuse an archive that claims to unpack to far more than compressed numbers do."""
     size, most = sum(entry.file_size for entry in archive.infolist()), _LARGEST_UNFOLDED * path.stat().st_size
     if size > most:
-        raise ValueError(f"it unfolds to {size:,} bytes, more than {_LARGEST_UNFOLDED} times its size")
+        raise ValueError(f"it unpacks to {size:,} bytes, more than {_LARGEST_UNFOLDED} times its size")
 
 
 def _description(path: str | Path, found: dict[str, Any], members: int | None) -> FileDescription:
@@ -139,7 +140,7 @@ def _description(path: str | Path, found: dict[str, Any], members: int | None) -
 
 
 def _as_json(value: Any) -> str:
-    """Return JSON; arrays become lists, and what JSON does not know becomes text."""
+    """Return JSON; arrays become lists, and what JSON does not have becomes text."""
     return json.dumps(value, ensure_ascii=False, default=lambda x: x.tolist() if hasattr(x, "tolist") else str(x))
 
 

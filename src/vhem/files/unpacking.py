@@ -1,7 +1,7 @@
-"""The header and the arrays of a model file to objects; nothing in it is believed before it is checked.
+"""The header and the arrays of a model file to objects; nothing in it is trusted before it is checked.
 
-What comes out of a file may be a few times larger than the file, but no more: spans of ids follow one another, no array
-is used more often than `packing` lets it be, and what has no length of its own in the file (a range of numbers) is
+The result may be a few times larger than the file, but no more: spans of ids follow one another, no array
+is used more often than `packing` allows, and what takes no space in the file (a range of numbers) is
 counted.
 """
 
@@ -34,7 +34,7 @@ class Reader:
         self._ids_left = file.n_bytes // _BYTES_PER_ID
 
     def unpacked(self, node: Any) -> Any:
-        """Return what a node of the header stands for."""
+        """Return the value that a node of the header represents."""
         try:
             return self._value(node)
         except RecursionError:
@@ -62,7 +62,7 @@ class Reader:
         return self._leaf(node, None)
 
     def kind_and_content(self, node: Any) -> tuple[Kind, State]:
-        """Return the kind that a node names, and what it has for it."""
+        """Return the kind that a node names, and its content."""
         if not isinstance(node, dict) or not isinstance(node.get("content"), dict):
             raise self._corrupted("there is no model where one should be")
         kind = kind_named(node.get("kind"))
@@ -75,7 +75,7 @@ class Reader:
         return kind, node["content"]
 
     def made(self, kind: Kind, state: State) -> Any:
-        """Return the object; whatever its class has against the values is an error of the file."""
+        """Return the object; if its class rejects the values, the file is at fault."""
         try:
             return kind.unpack(state)
         except (ModelFileError, RecursionError, MemoryError):
@@ -94,7 +94,7 @@ class Reader:
         return int(shape[0])
 
     def rows(self, kind: Kind, content: State, chosen: Rows) -> State:
-        """Return the state of a collection of some members; their weights are made to sum to one."""
+        """Return the state of a collection of some members; their weights are rescaled to sum to one."""
         cut = {key: self._leaf(content.get(key), chosen) for key in kind.rows}
         if "weights" in cut:
             cut["weights"] = shares(cut["weights"])
@@ -112,7 +112,7 @@ class Reader:
                 return list(range(inside)) if rows is None else rows.tolist()
             if tag == "ids" and isinstance(inside, list) and len(inside) == 2:
                 return self._ids(inside[0], inside[1], rows)
-        raise self._corrupted(f"{str(node)[:80]!r} stands for nothing")
+        raise self._corrupted(f"{str(node)[:80]!r} is not an array or ids")
 
     def _is_array(self, k: Any) -> bool:
         return type(k) is int and 0 <= k < len(self._file.entries)
@@ -145,7 +145,7 @@ class Reader:
         if whole:
             text = self._array(text_at, None).tobytes()
             return [text[a:b] for a, b in spans.tolist()]
-        # Only the letters of these names, one after the other.
+        # Only the letters of these names, one after another.
         letters = self._array(text_at, np.concatenate([np.arange(a, b) for a, b in spans])).tobytes()
         ends = np.cumsum(spans[:, 1] - spans[:, 0]).tolist()
         return [letters[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]

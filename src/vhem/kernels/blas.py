@@ -20,7 +20,7 @@ def _controller() -> threadpoolctl.ThreadpoolController:
 def single_threaded(function: Callable[P, T]) -> Callable[P, T]:
     """Return `function` run with one thread of BLAS.
 
-    Recursions over time multiply thousands of small matrices one after the other. Starting threads for each costs more
+    Recursions over time multiply thousands of small matrices one after another. Starting threads for each costs more
     than the product, and on a busy machine thirty times as much.
     """
 

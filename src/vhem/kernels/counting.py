@@ -16,7 +16,7 @@ from vhem.kernels.reference import counting as reference
 
 
 class Pairs(NamedTuple):
-    """Which sequences are seen under which HMMs. Neighbours should be of similar length: they are done side by side."""
+    """Which sequences are seen under which HMMs. Neighbours should be of similar length: they run together."""
 
     sequence: IntArray  #: (n_pairs,)
     model: IntArray  #: (n_pairs,)
@@ -29,7 +29,7 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def crossed(lengths: IntArray, n_models: int) -> Pairs:
-        """Every sequence under every HMM, one HMM after the other."""
+        """Every sequence under every HMM, one HMM after another."""
         order = np.argsort(lengths, kind="stable").astype(np.int64)
         return Pairs(np.tile(order, n_models), np.repeat(np.arange(n_models), len(order)))
 
@@ -94,7 +94,7 @@ def advance(
     objectives: FloatArray,
     n_iter: IntArray,
 ) -> None:
-    """Iterate EM inside the compiled engine, in place, for as long as nothing happens that needs a closer look.
+    """Iterate EM inside the compiled engine, in place, for as long as nothing needs closer attention.
 
     A shortcut for many HMMs with one sequence each and one diagonal Gaussian per state; others are left as they are.
     Each HMM stops before the iteration in which its bound has converged (gained less than `tolerance`) or fallen, a

@@ -1,7 +1,7 @@
 """The one switch between the compiled kernels and the NumPy ones.
 
-`VHEM_ENGINE` (native or reference) and `VHEM_INSTRUCTION_SET` (avx512, avx2 or baseline) choose by hand, for
-tests and for finding faults; otherwise the fastest that this machine runs is taken.
+`VHEM_ENGINE` (native or reference) and `VHEM_INSTRUCTION_SET` (avx512, avx2 or baseline) override the choice, for tests
+and debugging; otherwise the fastest that this machine supports is used.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from vhem._support.errors import ParameterError
 
 _THREADS_PER_CORE = 4  # at most, however large n_jobs is
 
@@ -38,8 +40,8 @@ def _detect() -> Engine:
     baseline = _import("baseline")
     if baseline is None:
         warnings.warn(
-            "vhem runs on its NumPy engine, many times slower than the compiled one: no C++ compiler was at "
-            "hand when it was installed. Install one (GCC or Clang) and reinstall vhem.",
+            "vhem runs on its NumPy engine, many times slower than the compiled one: no C++ compiler was "
+            "available when it was installed. Install one (GCC or Clang) and reinstall vhem.",
             RuntimeWarning,
             stacklevel=4,
         )
@@ -65,7 +67,7 @@ def engine() -> Engine:
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Return the number of threads that `n_jobs` asks for.
+    """Return the number of threads for `n_jobs`.
 
     None means every core this process may use, as in scikit-learn's own compiled loops; -1 likewise, -2 one
     fewer. More than four threads per core only cost memory: larger numbers mean that many.
@@ -74,5 +76,5 @@ def n_threads(n_jobs: int | None) -> int:
     if n_jobs is None:
         return cores
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, (int, np.integer)) or n_jobs == 0:
-        raise ValueError(f"n_jobs must be None, a positive or a negative integer, got {n_jobs!r}.")
+        raise ParameterError("n_jobs", n_jobs, "must be None, a positive or a negative integer")
     return min(int(n_jobs), _THREADS_PER_CORE * cores) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))

@@ -1,4 +1,4 @@
-"""k-means on the points of many groups, each group for itself: the start of many HMMs."""
+"""k-means on the points of many groups, each on its own: the start of many HMMs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vhem.kernels import compiled
 from vhem.kernels.engine import engine
 from vhem.kernels.stopping import check_stopped
 
-_MAX_ITER = 10  # a start need not be converged: the EM that follows moves it anyway
+_MAX_ITER = 10  # a start need not have converged: the EM that follows moves it anyway
 _MOST_POINTS = 20_000  # of a group, evenly spaced, that move the centres
 
 
@@ -30,7 +30,7 @@ def kmeans(Z: FloatArray, offsets: IntArray, uniforms: FloatArray, n_threads: in
     Returns
     -------
     array of shape (N,)
-        Clusters 0 … C-1; some stay empty where a group has fewer distinct points.
+        Clusters 0 … C-1; some stay empty if a group has fewer distinct points.
     """
     if engine().module is not None:
         return compiled.kmeans(

@@ -1,8 +1,8 @@
 """Linear dynamical systems in NumPy: Kalman filter, smoother, and the sums and the M-step of EM.
 
 x_1 ~ N(μ, S), x_{t+1} = A x_t + v with v ~ N(0, Q), y_t = C x_t + ȳ + w with w ~ N(0, R), R diagonal. All systems of a
-set go side by side along the first axis. Observations may be wide: by Woodbury's identity, with D = Cᵀ R⁻¹ C and
-U_t = (I + D V_t)⁻¹, the inverse of y's covariance Σ_t = C V_t Cᵀ + R is never formed:
+set are stacked along the first axis. Observations may be wide: by Woodbury's identity, with D = Cᵀ R⁻¹ C and U_t = (I +
+D V_t)⁻¹, the inverse of y's covariance Σ_t = C V_t Cᵀ + R is never formed:
 
     Cᵀ Σ_t⁻¹ = U_t Cᵀ R⁻¹      V^f_t = V_t U_t      log|Σ_t| = log|R| - log|U_t|      Σ_t⁻¹ = R⁻¹ - R⁻¹ C V^f_t Cᵀ R⁻¹
 
@@ -22,7 +22,7 @@ from vhem.kernels.blas import single_threaded
 
 LOG_TWO_PI = float(np.log(2 * np.pi))
 _SMALLEST_MASS = 1e-250  # of a component: below this its sums have no digits left, and it counts as empty
-_CHUNK = 4_000_000  # numbers that the means of states of one chunk of sequences may take
+_CHUNK = 4_000_000  # memory, in numbers, for the means of states of one chunk of sequences
 
 
 class Systems(NamedTuple):
@@ -42,7 +42,7 @@ class Systems(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """What the Kalman filter does that no observation changes; time is the first axis where there is one."""
+    """The part of the Kalman filter that does not depend on observations; time, if any, is the first axis."""
 
     W: FloatArray  #: (K, n, d) Cᵀ R⁻¹
     D: FloatArray  #: (K, n, n) Cᵀ R⁻¹ C
@@ -50,7 +50,7 @@ class Filter(NamedTuple):
     U: FloatArray  #: (T, K, n, n) (I + D V)⁻¹
     Vf: FloatArray  #: (T, K, n, n) covariance of x_t given y_1 … y_t
     gain: FloatArray  #: (T, K, n, n) A V^f
-    L: FloatArray  #: (T, K, n, n) A (I - G C), how an error of prediction lives on
+    L: FloatArray  #: (T, K, n, n) A (I - G C), how a prediction error propagates
     log_det: FloatArray  #: (T, K) log|Σ_t|
 
 
@@ -144,7 +144,7 @@ def log_likelihoods(systems: Systems, X: FloatArray, offsets: IntArray) -> Float
 
 
 class Smoothed(NamedTuple):
-    """What one sequence says about the states behind it."""
+    """The posterior moments of the states of one sequence."""
 
     means: FloatArray  #: (T, n) E[x_t | y]
     covars: FloatArray  #: (T, n, n) Cov(x_t | y)
@@ -155,7 +155,7 @@ class Smoothed(NamedTuple):
 def smooth(systems: Systems, y: FloatArray) -> Smoothed:
     """Return the moments of the states of one system given all of `y`.
 
-    From the last frame to the first, with N and r zero behind the last:
+    From the last frame to the first, with N and r zero after the last:
 
         r_{t-1} = Cᵀ Σ_t⁻¹ e_t + Lᵀ r_t      N_{t-1} = Cᵀ Σ_t⁻¹ C + Lᵀ N_t L
         x̂_{t|T} = x̂_t + V_t r_{t-1}          V_{t|T} = V_t - V_t N_{t-1} V_t     V_{t+1,t|T} = (I - V_{t+1} N_t) L V_t
@@ -264,7 +264,7 @@ def _smoothed_sums(
 
 
 class Update(NamedTuple):
-    """The M-step's result, and where it was held back."""
+    """The M-step's result, and where it was constrained."""
 
     systems: Systems
     weights: FloatArray
@@ -277,9 +277,10 @@ class Update(NamedTuple):
 def m_step(sums: Sums, systems: Systems, floor: float, isotropic: bool, stable: bool) -> Update:
     """Return the systems that maximise the bound for these sums, within the limits asked for.
 
-    [C ȳ] = [Γ y] [[Φ, g], [gᵀ, F]]⁻¹, R = (Λ - [C ȳ][Γ y]ᵀ)/F, A = Ψ φ⁻¹, Q = (φ̄ - A Ψᵀ - Ψ Aᵀ + A φ Aᵀ)/steps. A floor
-    under R and a stable A are constraints of the maximisation, so the bound rises all the same: the objective falls
-    steadily from the free optimum to either side, and A is taken as far from its present, stable value as stays stable.
+    [C ȳ] = [Γ y] [[Φ, g], [gᵀ, F]]⁻¹, R = (Λ - [C ȳ][Γ y]ᵀ)/F, A = Ψ φ⁻¹, Q = (φ̄ - A Ψᵀ - Ψ Aᵀ + A φ Aᵀ)/steps. A
+    floor under R and a stable A are constraints of the maximisation, so the bound rises all the same: the objective
+    falls steadily from the free optimum to either side, and A is moved from its current, stable value as far as it
+    stays stable.
     """
     empty = sums.mass < _SMALLEST_MASS
     one = np.where(empty, 1.0, sums.weight)

@@ -1,9 +1,9 @@
 """Expectations between linear dynamical systems, exact: how likely one system's sequences are under another.
 
-Base system b makes the sequences, reduced system r filters and smooths them. The state that both need is
-s_t = [x^b_t ; x̂^r_{t|t-1} ; 1], the base state, the reduced system's prediction of its own, and a constant;
+Base system b generates the sequences, reduced system r filters and smooths them. The state that both need is
+s_t = [x^b_t ; x̂^r_{t|t-1} ; 1], the base state, the reduced system's prediction of its own state, and a constant;
 everything is linear in it. r's smoother finds x̂_{t|τ} = x̂_{t|t-1} + V_t r_{t-1}, where r_{t-1} = Φ_t s_t + noise of
-covariance Ψ_t. All base systems go side by side along the first axis, for one reduced system at a time. Observations
+covariance Ψ_t. All base systems are stacked along the first axis, for one reduced system at a time. Observations
 are taken about the reduced system's ȳ, and enter only through products of the states' size.
 """
 
@@ -17,8 +17,8 @@ from vhem._support.arrays import FloatArray
 from vhem.kernels.blas import single_threaded
 from vhem.kernels.lds import LOG_TWO_PI, Filter, Sums, Systems, kalman, symmetric, transposed
 
-_CHUNK = 4_000_000  # numbers that the second moments of one chunk of base systems may take
-_NEGLIGIBLE = 1e-18  # weight of a base system, against the average of its cluster, below which it does not show
+_CHUNK = 4_000_000  # memory, in numbers, for the second moments of one chunk of base systems
+_NEGLIGIBLE = 1e-18  # weight of a base system, relative to the average of its cluster, below which it has no effect
 
 
 class _Pairs(NamedTuple):
@@ -43,7 +43,7 @@ class _Pairs(NamedTuple):
 
     @property
     def own(self) -> slice:
-        """Where the reduced system's prediction stands in s."""
+        """The position of the reduced system's prediction in s."""
         n_b = self.base.A.shape[-1]
         return slice(n_b, n_b + self.reduced.A.shape[-1])
 
@@ -100,7 +100,7 @@ def _forward(pairs: _Pairs, tau: int) -> tuple[FloatArray, list[FloatArray]]:
 
 
 class _Moments(NamedTuple):
-    """Of every base system, what the reduced system's smoother finds on average: sums over t."""
+    """For every base system, what the reduced system's smoother finds on average: sums over t."""
 
     first: FloatArray  #: (K, n) E[x_1]
     first_second: FloatArray  #: (K, n, n) E[x_1 x_1ᵀ]
@@ -182,7 +182,7 @@ def e_step(
 
 
 def _sums(base: Systems, reduced: Systems, z: FloatArray, w: FloatArray, tau: int) -> Sums:
-    """Return the sums over base systems for one reduced system; those that cannot show in them are left out."""
+    """Return the sums over base systems for one reduced system; those that cannot affect them are left out."""
     sums = Sums.zeros(reduced)
     members = np.flatnonzero(w > _NEGLIGIBLE * w.mean())
     for rows in _chunks(base, reduced, tau):

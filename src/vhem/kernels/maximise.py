@@ -12,7 +12,7 @@ from vhem.kernels.models import Models, ModelSums
 
 
 class Prior(NamedTuple):
-    """What is known of K HMMs before the data: Dirichlet priors as pseudo-counts, and the emission family's own."""
+    """What is known about K HMMs before the data: Dirichlet priors as pseudo-counts, and the emission family's own."""
 
     start: FloatArray  #: (K, S) first frames
     trans: FloatArray  #: (K, S, S) transitions
@@ -35,7 +35,7 @@ class Prior(NamedTuple):
         return total + models.components.log_prior(self.emissions)
 
     def possible(self, models: Models) -> Models:
-        """Return models that the M-step could have made: where EM must start, lest its first step go down."""
+        """Return models that the M-step could have made; otherwise EM's first step might lower the bound."""
         return models.with_components(models.components.above_floor(self.emissions))
 
 
@@ -56,8 +56,8 @@ def maximise(
 ) -> Update:
     """Return the models that maximise the expected log-likelihood plus the log prior.
 
-    Where nothing was counted, the present value stays. States and components with less than the share `negligible` of
-    their model's frames count as empty: no result shows them, and they may rest on what the E-step left out.
+    If nothing was counted, the current value stays. States and components with less than the share `negligible` of
+    their model's frames count as empty: they do not affect any result, and may come from what the E-step left out.
     """
     count = sums.components["count"]
     least = negligible * count.sum((1, 2), keepdims=True)
@@ -86,7 +86,7 @@ def _without_negligible(sums: ModelSums, estimated: BoolArray, visited: BoolArra
 
 
 def normalised(sums: FloatArray, otherwise: FloatArray) -> FloatArray:
-    """Return rows that sum to one, in proportion to `sums`; where all are zero, those of `otherwise`."""
+    """Return rows that sum to one, in proportion to `sums`; if all are zero, those of `otherwise`."""
     total = (sums @ np.ones(sums.shape[-1]))[..., None]  # several times faster than sum over a short axis
     if (total > 0).all():
         return np.asarray(sums / total)

@@ -83,7 +83,7 @@ class Models:
             mine[index] = theirs
 
     def copy(self) -> Models:
-        """Return models in memory of their own."""
+        """Return a deep copy of the models."""
         return self.map(np.array)
 
     def reordered(self, order: IntArray) -> Models:

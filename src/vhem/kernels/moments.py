@@ -1,4 +1,4 @@
-"""Mean and sum of squares of the frames of many groups, each group for itself: the scale of the data."""
+"""Mean and sum of squares of the frames of many groups, each on its own: the scale of the data."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from vhem.kernels.engine import engine
 
 
 class Moments(NamedTuple):
-    """Of every group and dimension, (G, d); missing values are passed over."""
+    """Of every group and dimension, (G, d); missing values are ignored."""
 
     seen: FloatArray  #: numbers of values that are not missing
-    mean: FloatArray  #: of those; 0 where there are none
+    mean: FloatArray  #: of those; 0 if there are none
     squares: FloatArray  #: sum of squared deviations from the mean
     largest: FloatArray  #: largest absolute value
 

@@ -15,12 +15,12 @@ from vhem.kernels import compiled
 from vhem.kernels.models import Models, ModelSums
 from vhem.kernels.reference import reduction as reference
 
-NEGLIGIBLE = 1e-15  # of a cluster's frames: a state or component with less may rest on pairs that pruning skipped
+NEGLIGIBLE = 1e-15  # of a cluster's frames: a state or component with less may come from pairs that pruning skipped
 _SELF_BLOCK = 32  # models at a time against themselves: emissions are computed for all pairs of a block
 
 
 class Shortcuts(NamedTuple):
-    """What the compiled engine may leave out; results stay those of the full equations."""
+    """What the compiled engine may skip; results stay those of the full equations."""
 
     prune: bool = True  #: pairs whose responsibility is provably below 1e-27, and their statistics
     early_stop: bool = True  #: steps of a long recursion that has become stationary
@@ -63,13 +63,13 @@ class Reduction(NamedTuple):
     bound: float  #: 𝒥
     mass: FloatArray  #: (K_r,) Σ z_ij, or Σ N_i z_ij in the second form of the weights
     sums: ModelSums  #: Σ w ν̂₁, Σ w ξ̂ and the family's sums with u = w ν̂(ρ,β) c_βm η(ℓ|m;β,ρ), where w = z_ij N_i
-    responsibilities: FloatArray | None  #: (K_b, K_r) z_ij, where asked for
+    responsibilities: FloatArray | None  #: (K_b, K_r) z_ij, if asked for
     n_evaluated: int  #: pairs whose J was computed
     n_forward: int  #: pairs whose statistics were computed
 
     @property
     def bounds(self) -> FloatArray:
-        """The bound as the loop of EM wants it."""
+        """The bound in the form that the EM loop needs."""
         return np.array([self.bound])
 
     @staticmethod

@@ -29,5 +29,5 @@ def _described(value: Any) -> str:
         value = next(item for item in value if not isinstance(item, HMM))
         kind = f"a {type(value).__name__} in a list"
     if hasattr(value, "transmat_"):
-        return f"{kind}: convert it by vhem.from_hmmlearn"
-    return f"{kind}: learn HMMs from sequences by vhem.fit_hmms first; to label sequences, use `centers_.predict`"
+        return f"{kind}: convert it with vhem.from_hmmlearn"
+    return f"{kind}: learn HMMs from sequences with vhem.fit_hmms first; to label sequences, use `centers_.predict`"

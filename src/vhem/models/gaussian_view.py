@@ -9,7 +9,7 @@ from vhem.emissions import Components, Gaussian
 
 
 class GaussianView:
-    """Mixin of models with `emissions`: what only Gaussian ones have."""
+    """Mixin of models with `emissions`: the attributes that only Gaussian ones have."""
 
     emissions: Components
 

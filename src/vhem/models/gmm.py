@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
+from vhem._support.errors import InputError
 from vhem._support.immutable import Immutable, register_model
 from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
@@ -19,7 +20,7 @@ from vhem.models.validation import checked_models, checked_weights
 
 
 class _Places(Names):
-    """How messages speak of a mixture, which is checked as the only state of an HMM."""
+    """How messages refer to a mixture, which is checked as the only state of an HMM."""
 
     def place(self, k: int, state: int | None = None, component: int | None = None) -> str:
         del k, state
@@ -63,7 +64,7 @@ class GMM(Immutable):
     def __init__(self, weights: npt.ArrayLike, means: npt.ArrayLike, covars: npt.ArrayLike) -> None:
         mu, sigma = floats(means, "means"), floats(covars, "covars")
         if mu.ndim != 2 or 0 in mu.shape:
-            raise ValueError(f"means has shape {mu.shape}; it must be (M, d), none of them 0.")
+            raise InputError("{means} has shape {shape}; it must be (M, d), none of them 0", shape=mu.shape)
         c, one = checked_weights(floats(weights, "weights"), len(mu), "component"), np.ones((1, 1))
         names = _Places(single=True)
         gaussian = Gaussian.shaped(mu[None, None], sigma[None, None], names)
@@ -101,7 +102,7 @@ class GMM(Immutable):
 
     @property
     def components(self) -> Models:
-        """The Gaussians as HMMs of one state each, which is how HEM takes them."""
+        """The Gaussians as HMMs of one state each, the form that HEM needs."""
         K = len(self)
         ones = np.ones((K, 1, 1))
         gaussian = Gaussian(self.means[:, None, None], self.covars[:, None, None])
@@ -113,9 +114,10 @@ class GMM(Immutable):
     def _log_joint(self, X: npt.ArrayLike) -> FloatArray:
         points = floats(X, "X")
         if points.ndim != 2 or points.shape[1] != self.n_dims:
-            raise ValueError(f"X has shape {points.shape}; the mixture takes points of shape (n, {self.n_dims}).")
+            problem = "{X} has shape {shape}; the mixture takes points of shape (n, {d})"
+            raise InputError(problem, shape=points.shape, d=self.n_dims)
         if np.isinf(points).any():
-            raise ValueError("X holds infinite values; write NaN for a missing one.")
+            raise InputError("{X} holds infinite values", "write NaN for a missing one")
         density = kernels.log_likelihoods(self.components, points, np.arange(len(points) + 1, dtype=np.int64))
         with np.errstate(divide="ignore"):
             return density + np.log(self.weights)

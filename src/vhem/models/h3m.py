@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
+from vhem._support.errors import Count, InputError, InputTypeError, ParameterError
 from vhem._support.immutable import Immutable, check_alike
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.places import Names
@@ -94,14 +95,14 @@ class H3M(GaussianView, Immutable):
 
     @classmethod
     def _of(cls, models: Models, weights: FloatArray, ids: list[Any]) -> H3M:
-        """Return an H3M of arrays that are known to be right."""
+        """Return an H3M of arrays that are known to be valid."""
         made = cls.__new__(cls)
         made._assign(models, weights, ids)
         return made
 
     @classmethod
     def of_models(cls, models: Models, weights: npt.ArrayLike | None = None, ids: Iterable[Any] | None = None) -> H3M:
-        """Return an H3M of what an algorithm has made, checked."""
+        """Return an H3M of an algorithm's result, checked."""
         names = checked_ids(ids, len(models), "HMMs")
         own = models.copy()
         checked = checked_models(
@@ -121,7 +122,7 @@ class H3M(GaussianView, Immutable):
         n_states: npt.ArrayLike | None = None,
         ids: Iterable[Any] | None = None,
     ) -> H3M:
-        """Return an H3M of stacked arrays, zero-padded where HMMs differ in size.
+        """Return an H3M of stacked arrays, zero-padded if HMMs differ in size.
 
         Parameters
         ----------
@@ -129,10 +130,10 @@ class H3M(GaussianView, Immutable):
             Probabilities, zero beyond an HMM's own states.
         means : array of shape (K, S, M, d), or (K, S, d) for one Gaussian per state
             Means.
-        covars : array of shape (K, S, M, d) or (K, S, M, d, d), without M where means has none
+        covars : array of shape (K, S, M, d) or (K, S, M, d, d), without M if means has none
             Variances or covariance matrices.
         mix_weights : array of shape (K, S, M), optional
-            Weights of the Gaussians; needed where M > 1.
+            Weights of the Gaussians; needed if M > 1.
         weights : array of shape (K,), optional
             Mixture weights; uniform by default.
         n_states : array of shape (K,), optional
@@ -172,8 +173,8 @@ class H3M(GaussianView, Immutable):
         parts : list of H3M or HMM
             The mixtures; an HMM counts as a mixture of one.
         weights : array, optional
-            One relative weight per part, shared out inside a part by its own weights; by default a part
-            weighs as many HMMs as it has.
+            One relative weight per part, divided within a part by its own weights; by default a part weighs as much as
+            the number of its HMMs.
 
         Returns
         -------
@@ -217,7 +218,7 @@ class H3M(GaussianView, Immutable):
         return int(self.mix_weights.shape[2])
 
     def n_parameters(self) -> int:
-        """Return the number of free parameters, weights included; what is exactly zero is not free."""
+        """Return the number of free parameters, weights included; parameters that are exactly zero are not free."""
         return int(self.parameters.n_parameters().sum()) + max(int((self.weights > 0).sum()) - 1, 0)
 
     def __len__(self) -> int:
@@ -231,7 +232,7 @@ class H3M(GaussianView, Immutable):
     @overload
     def __getitem__(self, index: slice | npt.ArrayLike) -> H3M: ...
     def __getitem__(self, index: Any) -> HMM | H3M:
-        """Return an HMM for an integer, and for a slice, index array or mask an H3M.
+        """Return an HMM for an integer, and an H3M for a slice, index array or mask.
 
         Weights of a subset are divided by their sum; if that is zero, they become uniform.
         """
@@ -300,7 +301,7 @@ class H3M(GaussianView, Immutable):
         n_sequences : int
             How many.
         length : int or array of shape (n_sequences,)
-            How long, all or each.
+            Length of all sequences, or of each.
         random_state : None, int, Generator or RandomState
             Source of randomness.
 
@@ -334,7 +335,7 @@ class H3M(GaussianView, Immutable):
 
 
 def _without_padding(models: Models) -> Models:
-    """Return the arrays cut to the most states, and to the last component that has weight in any HMM."""
+    """Return the arrays trimmed to the largest number of states, and to the last component with weight in any HMM."""
     S = int(models.n_states.max())
     M = int(np.flatnonzero(models.mix_weights.any(axis=(0, 1)))[-1]) + 1
     rows = (models.startprob[:, :S], models.transmat[:, :S, :S], models.mix_weights[:, :S, :M])
@@ -343,13 +344,14 @@ def _without_padding(models: Models) -> Models:
 
 def _checked_hmms(hmms: Iterable[HMM]) -> list[HMM]:
     if isinstance(hmms, HMM):
-        raise TypeError("hmms must be a list of HMM, got one HMM; write [hmm].")
+        raise InputTypeError("{hmms} must be a list of HMM, got one HMM", "write [hmm]")
     members = list(hmms)
     if not members:
-        raise ValueError("hmms is empty; an H3M has at least one HMM.")
+        raise InputError("{hmms} is empty; an H3M needs at least one HMM")
     for k, hmm in enumerate(members):
         if not isinstance(hmm, HMM):
-            raise TypeError(f"hmms[{k}] is a {type(hmm).__name__}; an H3M is made of vhem.HMM (see H3M.pool for H3Ms).")
+            cure = "an H3M is made of vhem.HMM (see H3M.pool for H3Ms)"
+            raise InputTypeError("{hmms}[{k}] is a {kind}", cure, k=k, kind=type(hmm).__name__)
     return members
 
 
@@ -357,28 +359,31 @@ def _check_same_dimensions(members: Sequence[HMM], ids: list[Any]) -> None:
     d, names = members[0].n_dims, Names(ids)
     for k, hmm in enumerate(members):
         if hmm.n_dims != d:
-            raise ValueError(
-                f"{names.place(k)} has {hmm.n_dims} dimensions, but {names.place(0)} has {d}; HMMs of one "
-                "H3M must have been learned from the same columns."
-            )
+            raise InputError(
+                "{which} has {n:dimension}, but {first} has {d}",
+                "HMMs of one H3M must have been learned from the same columns",
+                which=names.place(k), n=Count(hmm.n_dims), first=names.place(0), d=d,
+            )  # fmt: skip
 
 
 def _check_poolable(mixtures: list[H3M]) -> None:
     if not mixtures:
-        raise ValueError("parts is empty; give at least one H3M or HMM.")
+        raise InputError("{parts} is empty", "give at least one H3M or HMM")
     for i, part in enumerate(mixtures):
         if not isinstance(part, H3M):
-            raise TypeError(f"parts[{i}] is a {type(part).__name__}; give H3M or HMM objects.")
+            raise InputTypeError("{parts}[{i}] is a {kind}", "give H3M or HMM objects", i=i, kind=type(part).__name__)
         if part.n_dims != mixtures[0].n_dims:
-            raise ValueError(f"parts[{i}] has {part.n_dims} dimensions, but parts[0] has {mixtures[0].n_dims}.")
+            problem = "{parts}[{i}] has {n:dimension}, but {parts}[0] has {d}"
+            raise InputError(problem, i=i, n=Count(part.n_dims), d=mixtures[0].n_dims)
 
 
 def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArray:
     shares = np.asarray([len(part) for part in mixtures] if weights is None else weights, dtype=np.float64)
     if shares.shape != (len(mixtures),):
-        raise ValueError(f"weights has shape {shares.shape} for {len(mixtures)} parts; give one weight per part.")
+        problem = "{weights} has shape {shape} for {n:part}"
+        raise InputError(problem, "give one weight per part", shape=shares.shape, n=Count(len(mixtures)))
     if not (np.isfinite(shares) & (shares >= 0)).all() or shares.sum() == 0:
-        raise ValueError(f"weights of the parts must be finite, not negative and not all zero, got {weights!r}.")
+        raise ParameterError("weights", weights, "must be finite, not negative and not all zero")
     return np.asarray(shares / shares.sum())
 
 
@@ -387,7 +392,7 @@ def _pack(h3m: H3M) -> State:
 
 
 def _unpack(state: State) -> H3M:
-    """Return the H3M of a file: its values are checked, and then kept to the last bit."""
+    """Return the H3M of a file: its values are checked, and then kept exactly, bit by bit."""
     arrays = {name: state[name] for name in _ARRAYS}
     checked = H3M.from_arrays(**arrays, weights=state["weights"], ids=state["ids"])
     check_alike(state, checked, ("weights", *_ARRAYS))

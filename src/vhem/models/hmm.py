@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
+from vhem._support.errors import Count, InputError, InputTypeError
 from vhem._support.immutable import Immutable, register_model
 from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
@@ -33,10 +34,10 @@ class HMM(GaussianView, Immutable):
         Transition probabilities, from row to column. Zeros are kept exactly.
     means : array of shape (S, M, d), or (S, d) for one Gaussian per state
         Means of the Gaussians.
-    covars : array of shape (S, M, d) or (S, M, d, d); (S, d) or (S, d, d) where means is (S, d)
+    covars : array of shape (S, M, d) or (S, M, d, d); (S, d) or (S, d, d) if means is (S, d)
         Variances, or full covariance matrices.
     mix_weights : array of shape (S, M), optional
-        Weights of the Gaussians of each state; needed where M > 1.
+        Weights of the Gaussians of each state; needed if M > 1.
 
     Attributes
     ----------
@@ -80,7 +81,7 @@ class HMM(GaussianView, Immutable):
 
     @classmethod
     def _of(cls, models: Models) -> HMM:
-        """Return the only HMM of `models`, which are known to be right."""
+        """Return the only HMM of `models`, which are known to be valid."""
         made = cls.__new__(cls)
         made._assign(models)
         return made
@@ -159,9 +160,9 @@ class HMM(GaussianView, Immutable):
         Returns
         -------
         log_probabilities : array of shape (n,)
-            max_x log p(x, y_i), jointly of path and sequence.
+            max_x log p(x, y_i), the joint probability of path and sequence.
         paths : list of n arrays of shape (T_i,)
-            The states x. Of equally likely paths, that through the lower states.
+            The states x. Ties are broken in favour of lower states.
 
         Examples
         --------
@@ -199,10 +200,10 @@ class HMM(GaussianView, Immutable):
         return np.split(gamma, checked.offsets[1:-1])
 
     def stationary(self) -> FloatArray:
-        """Return the long-run share of time in each state, of the chain started at `startprob`.
+        """Return the long-run share of time in each state, for the chain started at `startprob`.
 
-        lim (1/T) Σ_{t<T} π Aᵗ: the stationary distribution where the chain is irreducible, and the limit that
-        is reached from `startprob` where it is not (left-right models end in their last state).
+        lim (1/T) Σ_{t<T} π Aᵗ: the stationary distribution if the chain is irreducible, and otherwise the limit reached
+        from `startprob` (left-right models end in their last state).
 
         Returns
         -------
@@ -243,7 +244,7 @@ class HMM(GaussianView, Immutable):
         n_sequences : int
             How many.
         length : int or array of shape (n_sequences,)
-            How long, all or each.
+            Length of all sequences, or of each.
         random_state : None, int, Generator or RandomState
             Source of randomness.
         return_states : bool
@@ -253,7 +254,7 @@ class HMM(GaussianView, Immutable):
         -------
         sequences : Sequences
             The sequences.
-        states : list of arrays of shape (T_i,), only if asked for
+        states : list of arrays of shape (T_i,), only with `return_states`
             The states that emitted them.
 
         Examples
@@ -268,9 +269,9 @@ class HMM(GaussianView, Immutable):
         return (sequences, np.split(states, sequences.offsets[1:-1])) if return_states else sequences
 
     def to_hmmlearn(self) -> Any:
-        """Return this as a model of hmmlearn: `GaussianHMM`, or `GMMHMM` where states have several Gaussians.
+        """Return this as an hmmlearn model: `GaussianHMM`, or `GMMHMM` if states have several Gaussians.
 
-        Its `fit` resumes from these parameters. `vhem.from_hmmlearn` is the way back.
+        Its `fit` resumes from these parameters. `vhem.from_hmmlearn` converts it back.
         """
         try:
             from hmmlearn.hmm import GMMHMM, GaussianHMM  # noqa: PLC0415  (an optional library)
@@ -300,13 +301,15 @@ class HMM(GaussianView, Immutable):
 def checked_sequences(sequences: SequencesLike, n_dims: int) -> Sequences:
     """Return `sequences` as a Sequences of `n_dims` dimensions."""
     if isinstance(sequences, HMM) or (isinstance(sequences, list) and any(isinstance(s, HMM) for s in sequences)):
-        raise TypeError("these are HMMs, not sequences; compare HMMs by expected_log_likelihood or VHEM.predict.")
+        cure = "compare HMMs with expected_log_likelihood or VHEM.predict"
+        raise InputTypeError("these are HMMs, not sequences", cure)
     checked = as_sequences(sequences)
     if checked.n_dims != n_dims:
-        raise ValueError(
-            f"the sequences have {checked.n_dims} dimensions, the model has {n_dims}; choose the same "
-            "columns that the model was learned from."
-        )
+        raise InputError(
+            "the sequences have {n:dimension}, the model has {d}",
+            "use the same columns that the model was learned from",
+            n=Count(checked.n_dims), d=n_dims,
+        )  # fmt: skip
     return checked
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
+from vhem._support.errors import Count, InputError, InputTypeError, ParameterError
 from vhem._support.immutable import Immutable, check_alike, register_model
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.randomness import RandomState, generator
@@ -32,9 +33,9 @@ class LinearDynamicalSystem(Immutable):
     Parameters
     ----------
     A : array of shape (n, n)
-        How the state moves on. It need not be stable; see `spectral_radius`.
+        Transition matrix of the state. It need not be stable; see `spectral_radius`.
     C : array of shape (d, n)
-        How the state is seen.
+        Observation matrix.
     Q : array of shape (n, n)
         Covariance of the state's noise; it may be singular.
     R : float or array of shape (d,)
@@ -79,10 +80,10 @@ class LinearDynamicalSystem(Immutable):
     ) -> None:
         move, see, noise = floats(A, "A"), floats(C, "C"), floats(R, "R")
         if move.ndim != 2 or move.shape[0] != move.shape[1] or not move.size:
-            raise ValueError(f"A has shape {move.shape}; it must be square, (n, n).")
+            raise InputError("{A} has shape {shape}; it must be square, (n, n)", shape=move.shape)
         n = len(move)
         if see.ndim != 2 or see.shape[1] != n or not see.size:
-            raise ValueError(f"C has shape {see.shape}, but A asks for (d, {n}).")
+            raise InputError("{C} has shape {shape}, but {A} needs (d, {n})", shape=see.shape, n=n)
         d = len(see)
         first = np.zeros(n) if mean is None else floats(mean, "mean")
         level = np.zeros(d) if offset is None else floats(offset, "offset")
@@ -93,7 +94,8 @@ class LinearDynamicalSystem(Immutable):
             _check_finite(name, array)
         if noise.min() < np.finfo(np.float64).tiny:
             k = int(noise.argmin())
-            raise ValueError(f"R of dimension {k} is {noise[k]}; variances must be positive. Add a small constant.")
+            problem = "{R} of dimension {k} is {variance}; variances must be positive"
+            raise InputError(problem, "Add a small constant", k=k, variance=noise[k])
         moving = _checked_covariance("Q", Q, n)
         start = moving if covar is None else _checked_covariance("covar", covar, n)
         self._set(A=move, C=see, Q=moving, R=noise, mean=first, covar=start, offset=level)
@@ -175,15 +177,18 @@ class MixtureOfLDS(Immutable):
     ) -> None:
         members = list(systems)
         if not members:
-            raise ValueError("systems is empty; a mixture has at least one LinearDynamicalSystem.")
+            raise InputError("{systems} is empty; a mixture needs at least one LinearDynamicalSystem")
         for k, system in enumerate(members):
             if not isinstance(system, LinearDynamicalSystem):
-                raise TypeError(f"systems[{k}] is a {type(system).__name__}; give LinearDynamicalSystem objects.")
+                cure = "give LinearDynamicalSystem objects"
+                raise InputTypeError("{systems}[{k}] is a {kind}", cure, k=k, kind=type(system).__name__)
             if system.C.shape != members[0].C.shape:
-                raise ValueError(
-                    f"systems[{k}] has {system.n_states} states and {system.n_dims} dimensions, but systems[0] has "
-                    f"{members[0].n_states} and {members[0].n_dims}; systems of one mixture must agree."
-                )
+                raise InputError(
+                    "{systems}[{k}] has {n:state} and {d:dimension}, but {systems}[0] has {first_n} and {first_d}; "
+                    "all systems of a mixture must have the same sizes",
+                    k=k, n=Count(system.n_states), d=Count(system.n_dims), first_n=members[0].n_states,
+                    first_d=members[0].n_dims,
+                )  # fmt: skip
         stacked = Systems._make(map(np.concatenate, zip(*(system.systems for system in members), strict=True)))
         named = checked_ids(ids, len(members), "systems")
         self._assign(stacked, checked_weights(weights, len(members), "system"), named)
@@ -195,7 +200,7 @@ class MixtureOfLDS(Immutable):
 
     @classmethod
     def of(cls, parameters: Systems, weights: FloatArray) -> MixtureOfLDS:
-        """Return the mixture of stacked arrays, which are checked."""
+        """Return the mixture of stacked arrays, after checking them."""
         one = [LinearDynamicalSystem(*(array[k] for array in parameters)) for k in range(len(weights))]
         return cls(one, weights)
 
@@ -220,7 +225,7 @@ class MixtureOfLDS(Immutable):
     @overload
     def __getitem__(self, index: slice | npt.ArrayLike) -> MixtureOfLDS: ...
     def __getitem__(self, index: Any) -> LinearDynamicalSystem | MixtureOfLDS:
-        """Return a system for an integer, and for a slice, index array or mask a mixture with weights made to fit."""
+        """Return a system for an integer, and a mixture with rescaled weights for a slice, index array or mask."""
         chosen = positions(index, len(self), "system")
         if chosen.ndim == 0:
             return LinearDynamicalSystem(*(array[chosen] for array in self.parameters))
@@ -273,16 +278,16 @@ class MixtureOfLDS(Immutable):
 
 
 def complete_sequences(sequences: SequencesLike, n_dims: int | None = None) -> Sequences:
-    """Return sequences that miss no value, of `n_dims` dimensions if given."""
+    """Return sequences without missing values, of `n_dims` dimensions if given."""
     checked = Sequences(sequences) if n_dims is None else checked_sequences(sequences, n_dims)
     gaps = np.isnan(checked.X).any(axis=1)
     if gaps.any():
         row = int(gaps.argmax())
         i = int(np.searchsorted(checked.offsets, row, side="right")) - 1
-        raise ValueError(
-            f"sequence {i} (id {checked.ids[i]!r}) misses a value at frame {row - checked.offsets[i]}. Linear "
-            "dynamical systems take complete ones: interpolate, or cut the sequence there."
-        )
+        raise InputError(
+            "sequence {i} (id {id!r}) has a missing value at frame {t}: linear dynamical systems need complete ones",
+            "interpolate", "split the sequence there", i=i, id=checked.ids[i], t=row - checked.offsets[i],
+        )  # fmt: skip
     return checked
 
 
@@ -306,12 +311,12 @@ def _root(covar: FloatArray) -> FloatArray:
 
 def _check_shape(name: str, array: FloatArray, shape: tuple[int, ...]) -> None:
     if array.shape != shape:
-        raise ValueError(f"{name} has shape {array.shape}, but A and C ask for {shape}.")
+        raise ParameterError(name, array.shape, "has shape {value}, but {A} and {C} need {shape}", shape=shape)
 
 
 def _check_finite(name: str, array: FloatArray) -> None:
     if not np.isfinite(array).all():
-        raise ValueError(f"{name} holds {array[~np.isfinite(array)][0]}; parameters must be finite.")
+        raise ParameterError(name, array[~np.isfinite(array)][0], "holds {value}; parameters must be finite")
 
 
 def _checked_covariance(name: str, covar: npt.ArrayLike, n: int) -> FloatArray:
@@ -319,10 +324,11 @@ def _checked_covariance(name: str, covar: npt.ArrayLike, n: int) -> FloatArray:
     _check_shape(name, matrix, (n, n))
     _check_finite(name, matrix)
     if np.abs(matrix - matrix.T).max() > SYMMETRY_TOLERANCE * np.abs(matrix).max():
-        raise ValueError(f"{name} is not symmetric; give ({name} + {name}ᵀ)/2.")
+        raise InputError("{name} is not symmetric", "give ({name} + {name}ᵀ)/2", name=name)
     values = np.linalg.eigvalsh(matrix)
     if values[0] < _NEGATIVE * max(abs(values[-1]), 1e-300):
-        raise ValueError(f"{name} has the eigenvalue {values[0]:.3g}; a covariance has none below zero.")
+        problem = "has the eigenvalue {value:.3g}; a covariance has no negative eigenvalues"
+        raise ParameterError(name, values[0], problem)
     return 0.5 * (matrix + matrix.T)
 
 
@@ -331,7 +337,7 @@ def _pack(mixture: MixtureOfLDS) -> State:
 
 
 def _unpack(state: State) -> MixtureOfLDS:
-    """Return the mixture of a file: its values are checked, and then kept to the last bit."""
+    """Return the mixture of a file: its values are checked, and then kept exactly, bit by bit."""
     systems = Systems(*(state[name] for name in Systems._fields))
     made = MixtureOfLDS(MixtureOfLDS.of(systems, state["weights"]), state["weights"], state["ids"])
     check_alike(state, made, ["weights"])

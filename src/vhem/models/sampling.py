@@ -6,18 +6,19 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import ParameterError
 from vhem.kernels.models import Models
 
 
 def checked_lengths(n_sequences: int, length: npt.ArrayLike) -> IntArray:
     """Return the length of each of `n_sequences` sequences."""
     if isinstance(n_sequences, bool) or not isinstance(n_sequences, (int, np.integer)) or n_sequences < 1:
-        raise ValueError(f"n_sequences must be a positive integer, got {n_sequences!r}.")
+        raise ParameterError("n_sequences", n_sequences, "must be a positive integer")
     lengths = np.asarray(length)
     if not np.issubdtype(lengths.dtype, np.integer) or lengths.shape not in ((), (n_sequences,)):
-        raise ValueError(f"length must be one integer or {n_sequences} of them, got {length!r}.")
+        raise ParameterError("length", length, "must be one integer or {n} integers", n=n_sequences)
     if lengths.min() < 1:
-        raise ValueError(f"length must be positive, got {lengths.min()}.")
+        raise ParameterError("length", int(lengths.min()), "must be positive")
     return np.broadcast_to(lengths, (n_sequences,)).astype(np.int64)
 
 
@@ -29,7 +30,7 @@ def sample(
     Returns
     -------
     X : array of shape (Σ T_i, d)
-        The sequences, one below the other.
+        The sequences, concatenated.
     states : array of shape (Σ T_i,)
         The state of each frame.
     """

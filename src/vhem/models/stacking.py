@@ -10,7 +10,7 @@ from vhem.kernels.models import Models
 
 
 def stack(parts: Sequence[Models]) -> Models:
-    """Return all HMMs of `parts` in one set of arrays, padded to the most states and components.
+    """Return all HMMs of `parts` in one set of arrays, padded to the largest numbers of states and components.
 
     If some covariances are full, all become full.
     """

@@ -1,4 +1,4 @@
-"""How much time a Markov chain spends in its states, in the long run and in sequences of a length."""
+"""How much time a Markov chain spends in its states, in the long run and in sequences of a given length."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from vhem.kernels.models import Models
 def long_run_occupancy(startprob: FloatArray, transmat: FloatArray) -> FloatArray:
     """Return lim (1/T) Σ_{t<T} π Aᵗ, the share of time a chain started at π spends in each state.
 
-    For an irreducible chain this is the stationary distribution, whatever π. Otherwise the chain ends in one
-    of its closed classes: each has its own stationary distribution and weighs what the probability is to end
-    there. The limit of averages exists for periodic chains too.
+    For an irreducible chain this is the stationary distribution, whatever π. Otherwise the chain ends in one of its
+    closed classes: each has its own stationary distribution, weighted by the probability of ending there. The limit of
+    averages exists for periodic chains too.
 
     Parameters
     ----------
@@ -34,10 +34,10 @@ def long_run_occupancy(startprob: FloatArray, transmat: FloatArray) -> FloatArra
     array([0.5, 0.5])
     """
     reaches = _reachability(transmat)
-    returns = np.all(~reaches | reaches.T, axis=1)  # whatever the state reaches leads back to it
+    returns = np.all(~reaches | reaches.T, axis=1)  # every state reachable from this one leads back to it
     entry = _entry_probabilities(startprob, transmat, returns)
     occupancy = np.zeros(len(startprob))
-    for members in np.unique(reaches[returns], axis=0):  # a closed class reaches itself alone
+    for members in np.unique(reaches[returns], axis=0):  # a closed class reaches only itself
         occupancy[members] = entry[members].sum() * _irreducible(transmat[np.ix_(members, members)])
     return np.asarray(occupancy / occupancy.sum())
 
@@ -51,9 +51,9 @@ def _reachability(transmat: FloatArray) -> npt.NDArray[np.bool_]:
 
 
 def _entry_probabilities(startprob: FloatArray, transmat: FloatArray, recurrent: npt.NDArray[np.bool_]) -> FloatArray:
-    """Return the probability to enter the recurrent states first at each of them.
+    """Return the probability that each recurrent state is the first one entered.
 
-    One transient state after the other is taken out and its visits passed on to where it leads. Nothing is subtracted,
+    Transient states are eliminated one by one and their visits passed on to where they lead. Nothing is subtracted,
     so chains that leave a set of states once in 1e300 steps come out right too.
     """
     A, entry, left = transmat.copy(), startprob.copy(), np.ones(len(startprob), dtype=bool)
@@ -85,7 +85,7 @@ def _irreducible(transmat: FloatArray) -> FloatArray:
 
 
 def time_shares(startprob: FloatArray, transmat: FloatArray, length: int) -> FloatArray:
-    """Return the share of time that each of K chains spends in its states in sequences of a length, (K, S).
+    """Return the share of time that each of K chains spends in its states in sequences of a given length, (K, S).
 
     Not the long run: short trials may never get there.
 

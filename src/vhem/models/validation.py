@@ -1,4 +1,4 @@
-"""Checks on the parameters of HMMs, over all of them at once; messages name the one at fault and the cure."""
+"""Checks on the parameters of HMMs, over all of them at once; messages name the faulty one and the cure."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
+from vhem._support.errors import InputError
 from vhem._support.places import Names, check_finite
 from vhem.emissions.components import Components
 from vhem.kernels.models import Models
 
 SUM_TOLERANCE = 1e-8  # how far from one the sum of probabilities may be
-ROUNDING = 1e-14  # sums this near to one are left as they are, so that checking twice changes nothing
+ROUNDING = 1e-14  # sums this close to one are left alone, so that checking twice changes nothing
 
 
 def checked_models(
@@ -54,9 +55,7 @@ def checked_models(
 def _shaped(array: npt.ArrayLike, name: str, shape: tuple[int, ...], names: Names) -> FloatArray:
     found = floats(array, name)
     if found.shape != shape:
-        raise ValueError(
-            f"{name} has shape {names.shape(found.shape)}, but the emissions ask for {names.shape(shape)}."
-        )
+        raise ValueError(f"{name} has shape {names.shape(found.shape)}, but the emissions need {names.shape(shape)}.")
     check_finite(found, name, names)
     return found
 
@@ -67,13 +66,15 @@ def checked_weights(weights: npt.ArrayLike | None, n: int, thing: str = "HMM") -
         return np.full(n, 1.0 / n)
     array = floats(weights, "weights")
     if array.shape != (n,):
-        raise ValueError(f"weights has shape {array.shape} for {n} {thing}s; give one weight per {thing}.")
+        problem = "{weights} has shape {shape} for {n} {thing}s"
+        raise InputError(problem, "give one weight per {thing}", shape=array.shape, n=n, thing=thing)
     if not (array >= 0).all() or not np.isfinite(array).all():
         k = int(np.argmin(np.where(np.isfinite(array), array, -np.inf)))
-        raise ValueError(f"weights of {thing} {k} is {array[k]}; weights are finite and not negative.")
+        problem = "{weights} of {thing} {k} is {value}; weights must be finite and not negative"
+        raise InputError(problem, thing=thing, k=k, value=array[k])
     total = array.sum()
     if abs(total - 1) > SUM_TOLERANCE:
-        raise ValueError(f"weights sums to {total:.12g} instead of 1; divide it by its sum.")
+        raise InputError("{weights} sum to {total:.12g} instead of 1", "divide them by their sum", total=total)
     return array if abs(total - 1) <= ROUNDING else array / total
 
 
@@ -96,7 +97,7 @@ def _probabilities(rows: FloatArray, used: BoolArray, columns: BoolArray, name: 
     wrong = rows < 0 if allowed.all() else np.where(allowed, rows < 0, rows != 0)
     if wrong.any():
         k, r, column = (int(i) for i in np.argwhere(wrong)[0])
-        cure = "probabilities are not negative" if allowed[k, r, column] else "padding beyond n_states must be 0"
+        cure = "probabilities must not be negative" if allowed[k, r, column] else "padding beyond n_states must be 0"
         raise ValueError(f"{_row(names, name, k, r)}: {name} has {rows[k, r, column]} at {column}; {cure}.")
     sums = rows @ np.ones(rows.shape[-1])  # several times faster than sum over a short axis
     off = np.where(used, np.abs(sums - 1), 0.0)
@@ -109,10 +110,10 @@ def _probabilities(rows: FloatArray, used: BoolArray, columns: BoolArray, name: 
 
 def _cure_of_sum(name: str, total: float) -> str:
     if total == 0:
-        return "a state that was never left may stay where it is (1 on the diagonal); padding is declared by n_states"
+        return "a state that was never left may stay where it is (1 on the diagonal); declare padding with n_states"
     if abs(total - 1) < 1e-3:
         return "divide it by its sum"
-    rows = "row r holds the probabilities to go from state r to each state; " if name == "transmat" else ""
+    rows = "row r holds the probabilities of moving from state r to each state; " if name == "transmat" else ""
     return f"{rows}if it holds counts, divide it by its sum"
 
 

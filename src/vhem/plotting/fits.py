@@ -1,4 +1,4 @@
-"""How a fit went: the bounds of all restarts, and what speaks for each number of clusters."""
+"""How a fit went: the bounds of all restarts, and the criteria for the number of clusters."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 @picture
 def plot_bounds(fit: Any, ax: Axes | None = None) -> Axes:
-    """Draw the bound of every restart over its iterations; the one that was kept is thick.
+    """Draw the bound of every restart over its iterations; the one that was kept is bold.
 
     Parameters
     ----------
     fit : VHEM or MixtureOfHMMs
-        A fitted estimator with `restarts_`; of a hierarchy, one of its `fits_`.
+        A fitted estimator with `restarts_`; for a hierarchy, one of its `fits_`.
     <ax>
 
     Returns
     -------
     matplotlib Axes
-        The axes drawn into. The first steps of poor starts may lie below the picture.
+        The axes drawn into. The first steps of poor starts may be below the visible range.
 
     Examples
     --------
@@ -63,12 +63,12 @@ def plot_bounds(fit: Any, ax: Axes | None = None) -> Axes:
 
 @picture
 def plot_n_clusters(numbers: ClusterNumbers, ax: Axes | None = None) -> Axes:
-    """Draw what speaks for each number of clusters: three curves, and the number each prefers.
+    """Draw the criteria for the number of clusters: three curves, and the number each prefers.
 
     Parameters
     ----------
     numbers : ClusterNumbers
-        As of `choose_n_clusters`.
+        The result of `choose_n_clusters`.
     ax : matplotlib Axes, optional
         Where to draw; made if not given. The three panels are its `child_axes`.
 
@@ -83,7 +83,7 @@ def plot_n_clusters(numbers: ClusterNumbers, ax: Axes | None = None) -> Axes:
     >>> numbers = vhem.choose_n_clusters(hmms, [2, 3, 4], vhem.VHEM(n_init=2), n_resamples=2, random_state=0)
     >>> ax = plot_n_clusters(numbers)
     >>> [panel.get_title() for panel in ax.child_axes]
-    ['held-out objective (high is good)', 'BIC (low is good)', 'stability (high is good)']
+    ['held-out objective (higher is better)', 'BIC (lower is better)', 'stability (higher is better)']
     """
     ax = axes_or_new(ax, 11.0, 3.0)
     ax.set_axis_off()
@@ -91,7 +91,7 @@ def plot_n_clusters(numbers: ClusterNumbers, ax: Axes | None = None) -> Axes:
     panels[0].errorbar(numbers.n_clusters, numbers.held_out, numbers.held_out_spread, marker="o", capsize=3)
     panels[1].plot(numbers.n_clusters, numbers.bic, marker="o")
     panels[2].plot(numbers.n_clusters, numbers.stability, marker="o")
-    titles = ("held-out objective (high is good)", "BIC (low is good)", "stability (high is good)")
+    titles = ("held-out objective (higher is better)", "BIC (lower is better)", "stability (higher is better)")
     step = max(1, -(-len(numbers.n_clusters) // 10))
     for panel, title, best in zip(panels, titles, numbers.best.values(), strict=True):
         panel.axvline(best, color="0.6", linestyle="--", zorder=0)

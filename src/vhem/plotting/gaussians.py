@@ -14,7 +14,7 @@ from vhem.plotting.style import color, dashes, hatch, text_size
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_FEW_STATES = 4  # up to here the spread around a profile is drawn; beyond, bands would hide one another
+_FEW_STATES = 4  # up to this many, the spread around a profile is drawn; more bands would hide one another
 ELLIPSE = 2.0  # standard deviations from the mean to the edge
 
 
@@ -45,7 +45,7 @@ def ellipse(matrix: FloatArray) -> tuple[float, float, float]:
     (4.0, 12.0, 0.0)
     """
     values, vectors = np.linalg.eigh(matrix)
-    first = int(np.argmax(np.abs(vectors[0])))  # the axis nearest to the horizontal, so that no turn is a small one
+    first = int(np.argmax(np.abs(vectors[0])))  # the axis nearest to the horizontal, so that angles are small
     direction = vectors[:, first] * np.sign(vectors[0, first] or 1.0)
     width, height = 2 * ELLIPSE * np.sqrt(np.maximum(values[[first, 1 - first]], 0.0))
     return float(width), float(height), float(np.degrees(np.arctan2(direction[1], direction[0])))
@@ -72,7 +72,7 @@ def draw_ellipses(ax: Axes, hmm: HMM, faint: bool = False, strength: float = 1.0
 def draw_densities(ax: Axes, hmm: HMM, faint: bool = False, strength: float = 1.0) -> FloatArray:
     """Draw the density of each state of a 1-D HMM times the share of time spent in it; return the peaks' heights.
 
-    Where states are only passed through, as in left-right HMMs, whose long run is their last state, all count the same.
+    If states are only passed through, as in left-right HMMs, which end in their last state, all count the same.
     """
     mean, deviation, share = state_means(hmm)[:, 0], state_deviations(hmm)[:, 0], hmm.stationary()
     share = share if share.min() > 1e-6 else np.full(hmm.n_states, 1 / hmm.n_states)
@@ -101,7 +101,7 @@ def draw_profiles(
         ax.plot(x, mean[s], color=color(s), linestyle=dashes(s), linewidth=1.8, zorder=3, label=f"state {s + 1}")
         if hmm.n_states <= _FEW_STATES:
             ax.fill_between(x, mean[s] - deviation[s], mean[s] + deviation[s], color=(color(s), 0.15), lw=0)
-        place = x[-1] + 0.02 * max(1, hmm.n_dims - 1) * (1 + s % 2 * 2)  # numbers of close lines side by side
+        place = x[-1] + 0.02 * max(1, hmm.n_dims - 1) * (1 + s % 2 * 2)  # numbers of close lines next to each other
         ax.text(place, mean[s, -1], str(s + 1), va="center", color="0.15", fontsize=8, fontweight="bold")
     step = max(1, -(-hmm.n_dims // 12))
     ax.set_xticks(x[::step], [names[k] if names else str(k + 1) for k in x[::step]])

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
 @picture
 def plot_j_matrix(J: npt.ArrayLike, labels: npt.ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw expected log-likelihoods (or any other matrix of likenesses) with the inputs ordered by cluster.
+    """Draw expected log-likelihoods (or any other similarity matrix) with the inputs ordered by cluster.
 
     Parameters
     ----------
     J : array of shape (n, K) or (n, n)
-        One row per input, and one column per centre, as of `VHEM.transform`, or per input, as of
-        `expected_log_likelihood(hmms, hmms, tau)`. The lowest twentieth shares one colour, for the sake of the rest.
+        One row per input, and one column per centre, as from `VHEM.transform`, or per input, as from
+        `expected_log_likelihood(hmms, hmms, tau)`. The lowest twentieth shares one colour, to leave contrast for the
+        rest.
     labels : array of shape (n,)
         The cluster of each input.
     <ax>
@@ -53,12 +54,12 @@ def plot_j_matrix(J: npt.ArrayLike, labels: npt.ArrayLike, ax: Axes | None = Non
 
 @picture
 def plot_responsibilities(responsibilities: npt.ArrayLike, labels: npt.ArrayLike, ax: Axes | None = None) -> Axes:
-    """Draw how far each input belongs to each cluster, ordered by cluster, the surest first.
+    """Draw the probability of each cluster for each input, ordered by cluster, most certain first.
 
     Parameters
     ----------
     responsibilities : array of shape (n, K)
-        As of `VHEM.responsibilities_`.
+        Such as `VHEM.responsibilities_`.
     labels : array of shape (n,)
         The cluster of each input.
     <ax>
@@ -121,7 +122,7 @@ def _draw(
 
 
 def _apart(places: FloatArray, gap: float) -> list[int]:
-    """Return which of the ascending places can be named without their names running into one another."""
+    """Return which of the ascending positions can be labelled without overlap."""
     chosen: list[int] = []
     for k, place in enumerate(places):
         if not chosen or place - places[chosen[-1]] >= gap:

@@ -28,7 +28,7 @@ def plot_hierarchy(tree: Tree, classes: Sequence[Any], ax: Axes | None = None) -
     Parameters
     ----------
     tree : Tree
-        The hierarchy, as of `HierarchicalVHEM.tree_`.
+        The hierarchy, such as `HierarchicalVHEM.tree_`.
     classes : sequence
         The class of every input.
     <ax>
@@ -65,7 +65,7 @@ def plot_hierarchy(tree: Tree, classes: Sequence[Any], ax: Axes | None = None) -
 
 
 def _order(tree: Tree, code: IntArray) -> FloatArray:
-    """Return the horizontal place of every input: clusters side by side at every level, classes together within."""
+    """Return the horizontal position of every input: clusters side by side at every level, classes together within."""
     keys = [code, *(tree.labels(level) for level in range(1, len(tree.layers)))]
     place = np.empty(len(code))
     place[np.lexsort(keys)] = np.arange(len(code))

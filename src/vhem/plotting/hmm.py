@@ -30,11 +30,10 @@ def plot_hmm(
     """Draw an HMM: where its states are, how it moves between them, and where it starts.
 
     In two dimensions every state is an ellipse, two standard deviations around its mean, over a background image if
-    there is one. In one dimension it is a density curve, as high as the share of time spent there in the long run (all
-    count the same where some are only passed through). In more, it is the
-    profile of its means over the dimensions, with the chain beside it. Arrows are as wide as the probability to go
-    there next, loops as that to stay, and the dark part of the ring around a state's number is the probability to
-    start there.
+    there is one. In one dimension it is a density curve, scaled by the share of time spent there in the long run (all
+    count the same if some are only passed through). In more, it is the profile of its means over the dimensions, with
+    the chain next to it. Arrows are as wide as the probability of going there next, loops as that of staying, and the
+    dark part of the ring around a state's number is the probability of starting there.
 
     Parameters
     ----------
@@ -42,10 +41,10 @@ def plot_hmm(
         The model.
     <ax>
     image : array of shape (height, width) or (height, width, 3), optional
-        What was looked at, for HMMs in two dimensions; y then points downwards, as pixels are counted.
+        The image that was looked at, for HMMs in two dimensions; y then points down, as for pixels.
     extent : (left, right, bottom, top), optional
         The data coordinates of the image's edges, by default its pixels; without an image, of the picture's edges.
-        A bottom above the top, as in (0, 640, 480, 0), turns y downwards.
+        A bottom above the top, as in (0, 640, 480, 0), makes y point down.
     names : list of str, optional
         Names of the dimensions.
     transitions : bool
@@ -88,7 +87,7 @@ def plot_hmm(
 
 
 def check_names(names: Sequence[str] | None, n_dims: int) -> None:
-    """Raise where names of dimensions are too few or too many."""
+    """Raise if there are too few or too many names of dimensions."""
     if names is not None and len(names) != n_dims:
         raise ValueError(f"names has {len(names)} entries, but the HMM has {n_dims} dimensions; give one for each.")
 

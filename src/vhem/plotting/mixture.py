@@ -1,4 +1,4 @@
-"""Many HMMs at once: a mixture as a grid, and a cluster's members behind their centre."""
+"""Many HMMs at once: a mixture as a grid, or a cluster's members behind their centre."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def plot_h3m(
     columns: int | None = None,
     transitions: bool | None = None,
 ) -> Axes:
-    """Draw every HMM of a mixture in a panel of its own, all on one scale.
+    """Draw every HMM of a mixture in its own panel, all on the same scale.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def plot_h3m(
         Where to draw; made if not given. The panels are its `child_axes`.
     <scene>
     columns : int, optional
-        Panels side by side; chosen by their number if not given.
+        Panels per row; chosen automatically if not given.
     transitions : bool, optional
         Whether to draw the chains. None: for up to 12 HMMs of one or two dimensions.
 
@@ -96,10 +96,10 @@ def plot_cluster(
     center : HMM
         The cluster's centre.
     members : H3M or list of HMM
-        The HMMs it stands for.
+        The HMMs it represents.
     <ax>
     responsibilities : array of shape (n,), optional
-        How far each member belongs to the cluster: doubtful ones are drawn fainter.
+        Probability that each member belongs to the cluster: uncertain ones are drawn fainter.
     <scene>
 
     <axes>
@@ -138,7 +138,7 @@ def plot_cluster(
 
 def _same_limits(panels: list[Axes]) -> None:
     x, y = np.array([panel.get_xlim() for panel in panels]), np.array([panel.get_ylim() for panel in panels])
-    down = y[0, 0] > y[0, 1]  # over an image y points downwards
+    down = y[0, 0] > y[0, 1]  # over an image y points down
     for panel in panels:
         panel.set_xlim(x.min(), x.max())
         panel.set_ylim((y.max(), y.min()) if down else (y.min(), y.max()))

@@ -18,7 +18,7 @@ from vhem.plotting.style import axes_or_new, color, dashes, equal_scales, hatch,
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_FEW_STEPS = 40  # up to here the order of the points is written beside them
+_FEW_STEPS = 40  # up to this many points are numbered
 _FEW_LINES = 8  # dimensions that get an entry in the legend
 
 
@@ -31,7 +31,7 @@ def plot_sequence(
     extent: tuple[float, float, float, float] | None = None,
     names: Sequence[str] | None = None,
 ) -> Axes:
-    """Draw a sequence with the likeliest path of states (Viterbi).
+    """Draw a sequence with its likeliest path of states (Viterbi).
 
     In two dimensions it is a path of numbered points, coloured by state, over the states' ellipses. Otherwise it is
     drawn over time, the states as a hatched and numbered strip below.
@@ -39,8 +39,8 @@ def plot_sequence(
     Parameters
     ----------
     hmm : HMM
-        The model that the sequence is decoded by.
-    sequence : array of shape (T, d), or (T,) where d = 1
+        The model that decodes the sequence.
+    sequence : array of shape (T, d), or (T,) if d = 1
         The sequence; NaN leaves a gap.
     <ax>
     <scene>
@@ -95,7 +95,7 @@ def _draw_path(ax: Axes, values: FloatArray, path: IntArray) -> None:
 
 
 def _draw_strip(ax: Axes, values: FloatArray, path: IntArray) -> None:
-    """Draw the states as a strip below the curves, each stay with its state's number where there is room."""
+    """Draw the states as a strip below the curves, each stay with its state's number if there is room."""
     low, high = np.nanmin(values), np.nanmax(values)
     height = 0.12 * (high - low or 1.0)
     edges = [0, *(np.flatnonzero(np.diff(path)) + 1).tolist(), len(path)]

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, hatches and dashes told apart by colour-blind readers and in grayscale; axes."""
+"""What all pictures share: colours, hatches and dashes for colour-blind readers and grayscale; axes."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from vhem._support.optional import how_to_install
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours, told apart by colour-blind readers; hatches and dashes tell them apart in grayscale too.
+# Okabe and Ito's colours, distinct for colour-blind readers; hatches and dashes make them distinct in grayscale too.
 COLORS = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#999999"]
 _HATCHES = ["", "///", "...", "\\\\\\", "xxx", "++", "oo", "--"]
 _DASHES: list[Any] = ["-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (9, 3))]
 #: A sequential map that rises evenly in lightness, so it reads the same in grayscale and for colour-blind readers.
 SEQUENTIAL = "cividis"
 
-#: Of the docstrings of pictures.
+#: Shared parts of docstrings.
 picture = sharing(
     ax="ax : matplotlib Axes, optional\n    Where to draw; made if not given.",
-    scene="image, extent, names\n    As of :func:`plot_hmm`.",
+    scene="image, extent, names\n    As for :func:`plot_hmm`.",
     axes="Returns\n-------\nmatplotlib Axes\n    The axes drawn into.",
     panels="Returns\n-------\nmatplotlib Axes\n    The axes that hold the panels.",
 )
@@ -42,7 +42,7 @@ def dashes(k: int) -> Any:
 
 
 def text_on(k: int) -> str:
-    """Return the colour of letters that are read well on the k-th colour."""
+    """Return the colour of legible text on the k-th colour."""
     return "white" if color(k) in ("#0072B2", "#D55E00") else "black"
 
 
@@ -58,11 +58,11 @@ def axes_or_new(ax: Axes | None, width: float = 5.0, height: float = 4.0) -> Axe
 
 
 def equal_scales(ax: Axes, free: bool) -> None:
-    """Give both axes one scale, by widening the range of values where that is free and no other axes share it."""
+    """Give both axes the same scale, by widening the range of values if it is free and not shared with other axes."""
     shared = any(len(group.get_siblings(ax)) > 1 for group in (ax.get_shared_x_axes(), ax.get_shared_y_axes()))
     ax.set_aspect("equal", adjustable="datalim" if free and not shared else "box")
 
 
 def text_size(n: int) -> float:
-    """Return a size of letters, in points, at which n of them stay apart: 9 for a few, 5 for very many."""
+    """Return a font size, in points, at which n labels do not overlap: 9 for a few, 5 for very many."""
     return float(min(9.0, max(5.0, 11.0 - n / 8)))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.path import Path
 
-_NODE = 16.0  # diameter of a state's disc, in points, where there is room
+_NODE = 16.0  # diameter of a state's disc, in points, if there is room
 _WIDEST = 5.0  # of an arrow, in points, for probability one
 
 
@@ -22,8 +22,8 @@ _WIDEST = 5.0  # of an arrow, in points, for probability one
 def plot_transitions(hmm: HMM, ax: Axes | None = None, threshold: float = 0.05) -> Axes:
     """Draw the chain of an HMM as a graph.
 
-    States stand on a circle. An arrow is as wide as the probability to go there next, a loop as wide as that to stay;
-    the dark part of the ring around a state is the probability to start in it.
+    States are arranged in a circle. An arrow is as wide as the probability of going there next, a loop as wide as that
+    of staying; the dark part of the ring around a state is the probability of starting in it.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def plot_transitions(hmm: HMM, ax: Axes | None = None, threshold: float = 0.05) 
 def draw_chain(
     ax: Axes, hmm: HMM, places: FloatArray, threshold: float = 0.05, outwards: FloatArray | None = None
 ) -> None:
-    """Draw the states at `places` (S, 2) with their arrows, loops and rings, in sizes that suit those of the axes.
+    """Draw the states at `places` (S, 2) with their arrows, loops and rings, in sizes that suit the axes.
 
-    `outwards` are directions in which loops stand off their states; upwards by default.
+    `outwards` are the directions of loops from their states; upwards by default.
     """
     box = ax.get_window_extent().transformed(ax.get_figure(root=True).dpi_scale_trans.inverted())  # type: ignore[union-attr]
     diameter = float(np.clip(0.06 * 72 * min(box.width, box.height), 6.0, _NODE))
@@ -80,7 +80,7 @@ def draw_chain(
 
 
 def apart(places: FloatArray, gap: float) -> FloatArray:
-    """Return the places moved as far as needed to be at least `gap` from one another.
+    """Return the positions, moved as far as needed to be at least `gap` apart.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def apart(places: FloatArray, gap: float) -> FloatArray:
             for b in range(a):
                 way = out[a] - out[b]
                 far = float(np.hypot(*way))
-                if far < 1e-9:  # on one spot: any direction will do
+                if far < 1e-9:  # in the same place: any direction will do
                     way, far = np.array([np.cos(a), np.sin(a)]) * 1e-9, 1e-9
                 if far < gap:
                     out[a] += way / far * (gap - far) / 2
@@ -134,7 +134,7 @@ def _wedge(share: float) -> Path:
 
 
 def _loop(direction: FloatArray) -> Path:
-    """Return a circle that stands off the origin in a direction."""
+    """Return a circle offset from the origin in a direction."""
     from matplotlib.path import Path  # noqa: PLC0415
 
     angle = np.linspace(0, 2 * np.pi, 60)

@@ -1,4 +1,4 @@
-"""What a report is about, in one form whichever estimator made it: a tree of HMMs over named members."""
+"""What a report is about, in the same form for every estimator: a tree of HMMs over named members."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Clustering:
     names: list[str]  #: of the members
     inputs: H3M | None  #: the members' HMMs; a mixture of HMMs on sequences has none
     levels: list[H3M]  #: the centres, from the level above the members to the top
-    parents: list[IntArray]  #: of every level below the top: the place of each HMM's cluster in the level above
+    parents: list[IntArray]  #: of every level below the top: the index of each HMM's cluster in the level above
     labels: list[IntArray]  #: of every level: the cluster of each member
     responsibilities: FloatArray | None  #: of the members for the first level
     sequences: Sequences | None
     owners: IntArray | None  #: the member that each sequence belongs to
     classes: list[str] | None  #: of the members
-    tau: int  #: length of the sequences that clusters are compared by
+    tau: int  #: length of the sequences used to compare clusters
 
 
 def clustering(
@@ -43,7 +43,7 @@ def clustering(
     groups: Sequence[Any] | None,
     classes: Sequence[Any] | None,
 ) -> Clustering:
-    """Return a fitted estimator and its data in the form of a report."""
+    """Return a fitted estimator and its data in the form that a report needs."""
     if not isinstance(fit, BaseEstimator):
         raise TypeError(_wrong_kind(fit))
     check_is_fitted(fit)
@@ -58,7 +58,7 @@ def clustering(
         names = [str(i) for i in inputs.ids]
         owners = None if data is None else owners_of(data, groups, inputs.ids)
     if len(parents[0]) != len(names):
-        raise ValueError(f"the fit has {len(parents[0])} inputs, but {len(names)} are given: give those of the fit.")
+        raise ValueError(f"the fit has {len(parents[0])} inputs, but {len(names)} were given; give those of the fit.")
     if classes is not None and len(classes) != len(names):
         raise ValueError(f"classes has {len(classes)} entries for {len(names)} members; give one for each.")
     first = fit.fits_[0] if isinstance(fit, HierarchicalVHEM) else fit
@@ -84,7 +84,7 @@ def _length_of_interest(fit: Any, data: Sequences | None) -> int:
 
 
 def typical_length(data: Sequences | None) -> int:
-    """Return the median length of sequences, where there are any."""
+    """Return the median length of sequences, if there are any."""
     return 10 if data is None else max(1, round(float(np.median(data.lengths))))
 
 
@@ -104,10 +104,10 @@ def _wrong_kind(fit: Any) -> str:
 
 
 def owners_of(data: Sequences, groups: Sequence[Any] | None, ids: list[Any]) -> IntArray:
-    """Return the place of each sequence's member among `ids`.
+    """Return the index of each sequence's member among `ids`.
 
-    Sequences belong to the id that `groups` names; without it, to that of their own group or name; or they stand in
-    the order of the ids.
+    Sequences belong to the id that `groups` names; without it, to that of their own group or name; or they are in the
+    order of the ids.
     """
     place = {str(name): k for k, name in enumerate(ids)}
     for known in [groups] if groups is not None else [data.groups, data.ids]:
@@ -115,10 +115,10 @@ def owners_of(data: Sequences, groups: Sequence[Any] | None, ids: list[Any]) -> 
             return _places(known, place, len(data))
     if groups is not None:
         unknown = sorted(set(map(str, groups)) - set(place))
-        raise ValueError(f"groups names {unknown[0]!r}, which is the id of no HMM; the first ids are {ids[:3]}.")
+        raise ValueError(f"groups names {unknown[0]!r}, which is not the id of any HMM; the first ids are {ids[:3]}.")
     if len(data) != len(ids):
         raise ValueError(
-            f"there are {len(data)} sequences for {len(ids)} HMMs; say which belong to which by groups=…, "
+            f"there are {len(data)} sequences for {len(ids)} HMMs; say which belong to which with groups=…, "
             "one HMM's id for every sequence."
         )
     return np.arange(len(ids))

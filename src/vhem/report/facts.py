@@ -1,4 +1,4 @@
-"""The tables of a report: what was clustered, how, how well, what was warned of, and how to do it again."""
+"""The tables of a report: what was clustered, how, how well, the warnings, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vhem.metrics import best_attainable_rand, purity
 from vhem.report.clustering import Clustering
 from vhem.report.fit_facts import Figure
 
-_MANY_CLASSES = 12  # up to here the attainable Rand index is found in no time
+_MANY_CLASSES = 12  # up to this many, the attainable Rand index is found quickly
 
 
 def summary(content: Clustering) -> list[tuple[str, str]]:
@@ -23,7 +23,7 @@ def summary(content: Clustering) -> list[tuple[str, str]]:
     sizes = " → ".join(str(len(level)) for level in content.levels)
     thing = "HMMs" if content.inputs is not None else "sequences"
     rows = [(f"{len(content.names):,}", f"{thing} clustered"), (sizes, "clusters")]
-    rows.append((_span(centers.n_states.tolist()), "states a centre"))
+    rows.append((_span(centers.n_states.tolist()), "states per centre"))
     rows.append((str(centers.n_dims), "dimension" if centers.n_dims == 1 else "dimensions"))
     if content.sequences is not None and content.inputs is not None:
         rows.append((f"{len(content.sequences):,}", "sequences"))
@@ -37,13 +37,13 @@ def _span(numbers: list[int]) -> str:
 
 
 def figures(content: Clustering) -> list[Figure]:
-    """Return how the fit went, and how sure the assignments are."""
+    """Return how the fit went, and how certain the assignments are."""
     if content.responsibilities is None:
         return content.run.figures
     sure = float(np.mean(content.responsibilities.max(axis=1) > 0.9))
     return [
         *content.run.figures,
-        Figure("Sure members", f"{100 * sure:.0f} %", "belong to their cluster with more than 90 %"),
+        Figure("Sure members", f"{100 * sure:.0f} %", "belong to their cluster with a probability above 90 %"),
     ]
 
 
@@ -62,11 +62,11 @@ def agreement(content: Clustering) -> list[dict[str, Any]]:
             ("Rand index", rand_score(codes, labels), "pairs treated alike"),
             ("Adjusted Rand index", adjusted_rand_score(codes, labels), "1 is perfect, 0 is chance"),
             ("Normalised mutual information", normalized_mutual_info_score(codes, labels), "1 is perfect"),
-            ("Purity", purity(codes, labels), "share in the commonest class of their cluster"),
+            ("Purity", purity(codes, labels), "share in the most common class of their cluster"),
         ]
         if len(centers) < len(kinds) <= _MANY_CLASSES:
             best = best_attainable_rand(codes, len(centers))
-            meaning = f"{len(centers)} clusters cannot hold {len(kinds)} classes apart"
+            meaning = f"{len(centers)} clusters cannot separate {len(kinds)} classes"
             rows.append(("Highest possible Rand index", best, meaning))
         scores = [(name, f"{value:.3f}", meaning) for name, value, meaning in rows]
         levels.append({"scores": scores, "classes": kinds, "counts": counts.tolist(), "n": len(centers)})

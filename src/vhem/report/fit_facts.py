@@ -1,4 +1,4 @@
-"""How a clustering was made and how that went, as far as a fitted estimator tells."""
+"""How a clustering was made and how that went, as far as a fitted estimator knows."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FitFacts(NamedTuple):
     figures: list[Figure]
     restarts: list[History]
     warnings: list[str]
-    recipe: str  #: Python that does the same again; may be empty
+    recipe: str  #: Python code that reproduces the run; may be empty
 
 
 def facts_of(fit: Any, data: str) -> FitFacts:
@@ -77,7 +77,7 @@ def _figures(fits: list[Any]) -> list[Figure]:
 
 
 def histories(fit: Any) -> list[History]:
-    """Return the bounds of every restart of a fitted estimator, as far as it tells."""
+    """Return the bounds of every restart of a fitted estimator, as far as it knows them."""
     return [
         History(r.init, [round(float(b), 4) for b in r.lower_bounds if np.isfinite(b)], bool(r.converged))
         for r in getattr(fit, "restarts_", [])

@@ -1,4 +1,4 @@
-"""Background images as data addresses: files as they are, arrays as PNG."""
+"""Background images as data URLs: files unchanged, arrays as PNG."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vhem._support.paths import existing_file
 
 
 class Image(NamedTuple):
-    """An image ready to be put into a page."""
+    """An image ready to be embedded in a page."""
 
     href: str
     width: int
@@ -23,7 +23,7 @@ class Image(NamedTuple):
 
 
 def embedded(image: str | Path | npt.ArrayLike) -> Image:
-    """Return an image file (PNG or JPEG), or an array of gray levels or colours, as a data address with its size.
+    """Return an image file (PNG or JPEG), or an array of gray levels or colours, as a data URL with its size.
 
     Examples
     --------
@@ -40,9 +40,9 @@ def embedded(image: str | Path | npt.ArrayLike) -> Image:
 
 
 def _pixels(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
-    """Return the array as bytes; real numbers from 0 to 1 are taken as matplotlib takes them."""
+    """Return the array as bytes; floats from 0 to 1 are scaled as in matplotlib."""
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)) or 0 in array.shape:
-        raise ValueError(f"image must be (height, width) or (height, width, 3 or 4), got the shape {array.shape}.")
+        raise ValueError(f"image must be (height, width) or (height, width, 3 or 4), got shape {array.shape}.")
     if np.issubdtype(array.dtype, np.floating):
         array = 255 * array if np.nanmax(array) <= 1 else array
     return np.asarray(np.clip(np.nan_to_num(array), 0, 255).round(), dtype=np.uint8)
@@ -80,4 +80,4 @@ def _jpeg_size(data: bytes, name: str) -> tuple[int, int]:
             height, width = struct.unpack(">HH", data[place + 5 : place + 9])
             return width, height
         place += 2 + length
-    raise ValueError(f"{name} is not a whole JPEG image.")
+    raise ValueError(f"{name} is not a complete JPEG image.")

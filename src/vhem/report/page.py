@@ -1,4 +1,4 @@
-"""Writes the report: the tables by jinja2, which escapes every text, and the pictures by a script from data."""
+"""Writes the report: jinja2 makes the tables and escapes all text, a script draws the pictures from data."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _SCRIPTS = (
     "members.js",
     "start.js",
 )
-_TABLES = 60_000  # bytes, about, of the page without data, style and script
+_TABLES = 60_000  # approximate bytes of the page without data, style and script
 
 
 def write(
@@ -54,7 +54,7 @@ def write(
     warnings: Iterable[Any] = (),
     max_megabytes: float = 5.0,
 ) -> Path:
-    """Write a report on a clustering: one HTML file that needs no network and nothing installed.
+    """Write a report on a clustering: one HTML file that needs no network and no installation.
 
     Parameters
     ----------
@@ -71,20 +71,20 @@ def write(
     classes : list, optional
         The known class of every HMM, to compare the clusters with.
     image : path or array, optional
-        What was looked at (PNG, JPEG, or an array of pixels), drawn behind HMMs in two dimensions.
+        The image that was looked at (PNG, JPEG, or an array of pixels), drawn behind HMMs in two dimensions.
     extent : (left, right, bottom, top), optional
         The data coordinates of the image's edges, by default its pixels; without an image, of the pictures' edges.
-        A bottom above the top, as in (0, 640, 480, 0), turns y downwards.
+        A bottom above the top, as in (0, 640, 480, 0), makes y point down.
     names : list of str, optional
         Names of the dimensions.
     title : str
         The report's title.
     command : str, optional
-        The command that made the clustering, to be shown under how to do it again.
+        The command that made the clustering, shown in the section on how to reproduce it.
     warnings : list of str or of warnings, optional
-        What was warned of in the run, as `warnings.catch_warnings(record=True)` collects it.
+        The warnings of the run, as collected by `warnings.catch_warnings(record=True)`.
     max_megabytes : float
-        Size of the file to stay below. Members' HMMs and sequences that do not fit are left out, as the report says.
+        Maximum size of the file. Members' HMMs and sequences that do not fit are left out, and the report says so.
 
     Returns
     -------
@@ -117,9 +117,9 @@ def write_clustering(
     extent: Sequence[float] | None, names: Sequence[str] | None, title: str, command: str | None,
     warnings: list[str], max_megabytes: float, notes: list[str],
 ) -> Path:  # fmt: skip
-    """Write the report on a clustering that is already in a report's form; see :func:`write`.
+    """Write the report on a clustering that is already in the form of a report; see :func:`write`.
 
-    What is worth knowing goes into `notes` and into the report.
+    Anything worth knowing is added to `notes` and to the report.
     """
     check_real("max_megabytes", max_megabytes, 0.0, open_interval=True)
     _check_names(names, content)
@@ -182,12 +182,12 @@ def _check_names(names: Sequence[str] | None, content: Clustering) -> None:
 def _background(
     image: str | Path | npt.ArrayLike | None, extent: Sequence[float] | None, content: Clustering
 ) -> dict[str, Any]:
-    """Return the image as a data address, and the edges of maps in data coordinates."""
+    """Return the image as a data URL, and the edges of maps in data coordinates."""
     n_dims = content.levels[0].n_dims
     if image is None and extent is None:
         return {"image": None, "extent": None}
     if n_dims != 2:
-        raise ValueError(f"image and extent are for HMMs in two dimensions, these have {n_dims}.")
+        raise ValueError(f"image and extent are for HMMs in two dimensions; these have {n_dims}.")
     edges = None if extent is None else [float(edge) for edge in extent]
     if edges is not None and (len(edges) != 4 or edges[0] == edges[1] or edges[2] == edges[3]):
         raise ValueError(f"extent must be (left, right, bottom, top), such as (0, 640, 480, 0), got {extent!r}.")

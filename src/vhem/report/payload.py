@@ -1,4 +1,4 @@
-"""The data that a report's page draws from, small enough to be sent by mail."""
+"""The data that a report's page draws, small enough to be sent by email."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from vhem.models import H3M, HMM
 from vhem.models.stationary import time_shares
 from vhem.report.clustering import Clustering
 
-_LONGEST = 400  # frames of a sequence that are drawn; of longer ones every second, third, …
+_LONGEST = 400  # frames drawn per sequence; of longer ones every second, third, …
 _PROBABILITIES = 4  # decimals
-_BYTES_PER_NUMBER = 7.0  # of coordinates, in JSON: an estimate that decides how many sequences are kept
-_MANY_CENTERS = 60  # beyond, a table of distances between centres is no longer looked at
+_BYTES_PER_NUMBER = 7.0  # of coordinates, in JSON: an estimate that determines how many sequences are kept
+_MANY_CENTERS = 60  # with more, a table of distances between centres is of no use
 
 
 def payload(content: Clustering, room: float, notes: list[str]) -> dict[str, Any]:
@@ -41,20 +41,20 @@ def payload(content: Clustering, room: float, notes: list[str]) -> dict[str, Any
 
 
 def _note_other_labels(content: Clustering, notes: list[str]) -> None:
-    """Say so where a level's clusters are not unions of those below it (`variant="inputs"`), as the tree shows them."""
+    """Note if a level's clusters are not unions of those below it (`variant="inputs"`), as the tree shows them."""
     place = np.arange(len(content.names))
     for level, (parent, labels) in enumerate(zip(content.parents, content.labels, strict=True)):
         place = parent[place]
         moved = int((place != labels).sum())
         if moved:
             notes.append(
-                f"Level {level + 1} was fitted to all members anew: {moved} of them belong to another cluster of that "
+                f"Level {level + 1} was fitted to all members again: {moved} of them belong to another cluster of that "
                 "level than the one above their own in the tree."
             )
 
 
 def as_script(data: Any) -> str:
-    r"""Return JSON that can stand inside a script element: no text in it can end the element or start a comment.
+    r"""Return JSON that is safe inside a script element: no text in it can end the element or start a comment.
 
     Examples
     --------
@@ -124,7 +124,7 @@ def _shares(row: FloatArray) -> list[list[float]]:
 
 
 def _divergence(content: Clustering) -> list[list[float]] | None:
-    """Return how far each centre of the first level is from each other, in nats per virtual frame."""
+    """Return how far apart the centres of the first level are, in nats per virtual frame."""
     centers = content.levels[0]
     if not 1 < len(centers) <= _MANY_CENTERS:
         return None

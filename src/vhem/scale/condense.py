@@ -1,4 +1,4 @@
-"""Few HMMs that stand for many sequences: made from a part of the data, and made fewer by VHEM."""
+"""A few HMMs that represent many sequences: learned from a part of the data, and reduced by VHEM."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ from vhem.models.stacking import stack
 from vhem.sequences import Sequences
 
 _PER_START = 50  # sequences per intermediate HMM that EM's start is made from
-_ITERATIONS, _TOL = 15, 1e-4  # of everything done to a part: what is merged with others later need not be perfect
+_ITERATIONS, _TOL = 15, 1e-4  # for everything done to a part: what is merged later need not be perfect
 
 
 class Plan(NamedTuple):
-    """How parts are learned from and HMMs are made fewer; what tasks need to know of the estimator."""
+    """How parts are learned from and HMMs are reduced: what tasks need to know about the estimator."""
 
     local: str  #: "hmms" or "mixture"
-    n_intermediate: int  #: HMMs kept of a part, and of a merge
+    n_intermediate: int  #: HMMs kept per part, and per merge
     fan_in: int  #: summaries that are merged into one
     tau: int
     n_virtual: float
     learning: FitPlan  #: of the HMMs of a part
     merging: Limits  #: of VHEM
-    n_init: int  #: restarts of VHEM in the last merge; a part makes one, and a merge on the way three
-    missing: str  #: whether values may be
+    n_init: int  #: restarts of VHEM in the last merge; one for a part, three for other merges
+    missing: str  #: whether values may be missing
     seed: int
 
 
 class Summary(NamedTuple):
-    """HMMs with what each stands for: numbers of sequences and of frames, which add up to those of the data."""
+    """HMMs with what each represents: numbers of sequences and of frames, which add up to those of the data."""
 
     parameters: Models
     sequences: FloatArray  #: (K,)
@@ -51,7 +51,7 @@ class Summary(NamedTuple):
 
     @property
     def h3m(self) -> H3M:
-        """The HMMs, weighted by the sequences they stand for."""
+        """The HMMs, weighted by the sequences they represent."""
         return H3M.of_models(self.parameters, self.sequences / self.sequences.sum())
 
     @staticmethod
@@ -71,12 +71,12 @@ class Counts(NamedTuple):
 
 
 def generator_for(plan: Plan, *place: int) -> np.random.Generator:
-    """Return the randomness of one piece of work: it depends on its place in the tree, not on who does it when."""
+    """Return the randomness of one piece of work: it depends on its place in the tree, not on where or when it runs."""
     return np.random.default_rng(np.random.SeedSequence(plan.seed, spawn_key=place))
 
 
 def summarised(sequences: Sequences, plan: Plan, index: int) -> tuple[Summary, Counts]:
-    """Return HMMs that stand for the sequences of part `index`."""
+    """Return HMMs that represent the sequences of part `index`."""
     rng = generator_for(plan, 0, index)
     whole = Batch.of(sequences, None, None)
     batch = _some_of(whole, plan, rng)
@@ -96,7 +96,7 @@ def _quick(plan: Plan) -> Plan:
 
 
 def _some_of(batch: Batch, plan: Plan, rng: np.random.Generator) -> Batch:
-    """Return the sequences to learn HMMs of: all, or a sample where they only are the start of EM."""
+    """Return the sequences to learn HMMs from: all, or a sample if the HMMs only start EM."""
     n = _PER_START * plan.n_intermediate
     if plan.local == "hmms" or len(batch.ids) <= n:
         return batch
@@ -104,7 +104,7 @@ def _some_of(batch: Batch, plan: Plan, rng: np.random.Generator) -> Batch:
 
 
 def reduced(summary: Summary, n_models: int, plan: Plan, rng: np.random.Generator, n_init: int) -> Summary:
-    """Return at most `n_models` HMMs that stand for those of `summary`: VHEM, the best of its restarts."""
+    """Return at most `n_models` HMMs that represent those of `summary`: the best restart of VHEM."""
     if len(summary.sequences) <= n_models:
         return summary
     return max(restarts(summary, n_models, plan, rng, n_init), key=lambda restart: restart.bound).summary
@@ -120,10 +120,10 @@ class Restart(NamedTuple):
 def restarts(summary: Summary, n_models: int, plan: Plan, rng: np.random.Generator, n_init: int) -> Iterator[Restart]:
     """Run VHEM from several starts.
 
-    HMM i stands for c_i sequences with f_i frames in all. It counts as N_i = n_virtual f_i / τ virtual sequences of
-    length τ, and log ω_j as n_virtual c_i: as in EM-H3M on the sequences themselves, frames decide about parameters,
-    sequences about weights. Neither depends on how many HMMs there are beside it, so it makes no difference to the
-    counting in which parts the data came, or in which order.
+    HMM i represents c_i sequences with f_i frames in all. It counts as N_i = n_virtual f_i / τ virtual sequences of
+    length τ, and log ω_j as n_virtual c_i: as in EM-H3M on the sequences themselves, frames determine parameters,
+    sequences determine weights. Neither depends on the number of other HMMs, so the counts do not depend on how the
+    data were divided into parts, or on their order.
     """
     base = BaseModels.of(
         summary.parameters,
@@ -136,7 +136,7 @@ def restarts(summary: Summary, n_models: int, plan: Plan, rng: np.random.Generat
     shares = summary.sequences / summary.sequences.sum()
     shape = CenterShape(n_clusters=n_models, n_states=sizes.n_states, n_mix=sizes.n_mix)
     uniform = np.full(n_models, 1 / n_models)
-    # States made from pooled emissions may follow each other in any order, so they serve ergodic HMMs only.
+    # States made from pooled emissions may follow each other in any order, so they suit only ergodic HMMs.
     names = ["kmeans++", "emissions", "base"] if sizes.topology == "ergodic" else ["kmeans++", "base"]
     for r in range(n_init):
         start = STARTS[names[r % len(names)]](base, shares, shape, rng, threads)
@@ -148,7 +148,7 @@ def restarts(summary: Summary, n_models: int, plan: Plan, rng: np.random.Generat
 
 
 def _standing_for(models: Models, z: FloatArray, sequences: FloatArray, frames: FloatArray) -> Summary:
-    """Share out sequences and frames by responsibilities (n, K), and leave out HMMs that stand for nothing."""
+    """Distribute sequences and frames by responsibilities (n, K), and drop HMMs that represent nothing."""
     shared = Summary(models, sequences @ z, frames @ z)
     used = np.flatnonzero(shared.sequences > 1e-9 * shared.sequences.sum())
     if len(used) < len(shared.sequences):
@@ -166,7 +166,7 @@ def _learned_by_em(start: Summary, batch: Batch, plan: Plan) -> Summary:
 
 
 def mixtures(problem: MixtureProblem, start: Summary) -> Mixtures:
-    """Return a summary as EM-H3M starts from it."""
+    """Return a summary as a start of EM-H3M."""
     weights = start.sequences / start.sequences.sum()
     return Mixtures(problem.prior.possible(start.parameters), weights[None])
 
@@ -174,8 +174,8 @@ def mixtures(problem: MixtureProblem, start: Summary) -> Mixtures:
 def mixture_problem(start: Models, batch: Batch, plan: Plan) -> MixtureProblem:
     """Return EM-H3M on sequences; what is impossible under `start` stays so.
 
-    The pseudo-counts are nothing against a cluster's thousands of frames. They keep a state that the cluster has no use
-    for from converging on a handful of frames.
+    The pseudo-counts are negligible against a cluster's thousands of frames. They keep a state that the cluster does
+    not need from converging on a handful of frames.
     """
     priors = Priors(startprob=1.0, transmat=1.0, covars=10.0, reg_covar=plan.learning.priors.reg_covar)
     whole = batch._replace(groups=np.zeros_like(batch.groups), ids=[0])

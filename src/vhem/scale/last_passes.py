@@ -24,13 +24,13 @@ from vhem.scale.sample import Sample
 from vhem.scale.state import State
 from vhem.scale.tasks import EMCounts
 
-_PLACE = 2**32 - 1  # of the last merge's randomness: no level of the tree is as high
+_PLACE = 2**32 - 1  # seeds the last merge: no level of the tree is this high
 _CLOSE = 0.01  # nats per frame
-_ENOUGH = 50  # sequences of the sample that an HMM must explain to be refined by it; rarer ones stay as VHEM made them
+_ENOUGH = 50  # sequences of the sample that an HMM must explain to be refined on it; rarer ones stay as VHEM made them
 
 
 def final_mixture(state: State, plan: Plan, n_components: int) -> H3M:
-    """Return the mixture that stands for everything learned so far."""
+    """Return the mixture that represents everything learned so far."""
     pool = everything(state.levels)
     assert pool is not None
     if len(pool.sequences) <= n_components:
@@ -45,10 +45,10 @@ def final_mixture(state: State, plan: Plan, n_components: int) -> H3M:
 
 
 def _best(made: list[Restart], sample: Sample, virtual_frames: float) -> Summary:
-    """Return the restart with the highest bound; of those that come close, the one that makes the sample likeliest.
+    """Return the restart with the highest bound; among close ones, that under which the sample is likeliest.
 
-    VHEM's bound prefers blurred HMMs where states overlap, so it cannot judge small differences; but only the bound
-    knows of clusters too rare to be in the sample. Restarts that lost a cluster come last.
+    VHEM's bound prefers blurred HMMs if states overlap, so it cannot judge small differences; but only the bound sees
+    clusters too rare to be in the sample. Restarts that lost a cluster come last.
     """
     most = max(len(restart.summary.sequences) for restart in made)
     full = [restart for restart in made if len(restart.summary.sequences) == most]
@@ -61,7 +61,7 @@ def _best(made: list[Restart], sample: Sample, virtual_frames: float) -> Summary
 
 
 def _refined(best: Summary, sample: Sample, plan: Plan) -> tuple[Models, FloatArray]:
-    """EM on the sample; HMMs that explain too little of it to be learned from it stay as they were."""
+    """EM on the sample; HMMs that explain too little of it are left unchanged."""
     problem = mixture_problem(best.parameters, _batch(sample), plan)
     done = run(problem, mixtures(problem, best), plan.learning.limits).state
     common = done.weights[0] * len(sample.keys) >= _ENOUGH
@@ -114,7 +114,7 @@ def _batch(sample: Sample) -> Batch:
 
 
 def _ordered(models: Models, weights: FloatArray, plan: Plan) -> H3M:
-    """Return the mixture heaviest HMM first; states of left-right HMMs keep their order."""
+    """Return the mixture with the heaviest HMM first; states of left-right HMMs keep their order."""
     if plan.learning.shape.topology == "ergodic":
         return H3M.of_models(*canonical_order(models, weights))
     order = np.argsort(-weights, kind="stable")

@@ -10,9 +10,9 @@ Levels = list[list[Summary | None]]
 
 
 def with_part(levels: Levels, summary: Summary | None, index: int, plan: Plan) -> Levels:
-    """Return the tree with the summary of part `index` added; None keeps the place of a part that was skipped.
+    """Return the tree with the summary of part `index` added; None stands for a part that was skipped.
 
-    `fan_in` nodes of a level become one of the next. Which parts meet in a node depends on their numbers alone.
+    `fan_in` nodes of a level become one of the next. Which parts meet in a node depends only on their numbers.
     """
     levels = [list(level) for level in levels]
     for depth in range(len(levels) + 1):
@@ -28,7 +28,7 @@ def with_part(levels: Levels, summary: Summary | None, index: int, plan: Plan) -
 
 
 def merged(nodes: list[Summary | None], plan: Plan, depth: int, index: int) -> Summary | None:
-    """Return one summary that stands for several."""
+    """Return one summary that represents several."""
     there = [node for node in nodes if node is not None]
     if not there:
         return None
@@ -38,6 +38,6 @@ def merged(nodes: list[Summary | None], plan: Plan, depth: int, index: int) -> S
 
 
 def everything(levels: Levels) -> Summary | None:
-    """Return all HMMs that wait anywhere in the tree: together they stand for all the data."""
+    """Return all HMMs that wait anywhere in the tree: together they represent all the data."""
     there = [node for level in reversed(levels) for node in level if node is not None]
     return Summary.pooled(there) if there else None

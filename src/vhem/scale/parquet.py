@@ -1,4 +1,4 @@
-"""Sequences from the row groups of a Parquet file, none of them cut in two."""
+"""Sequences from the row groups of a Parquet file, none of them split."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class RowGroupRead:
     path: str
     first: int  #: row group
     last: int  #: row group, included
-    id: list[str]  #: columns that together name a sequence
+    id: list[str]  #: columns that together identify a sequence
     time: str | None
     values: list[str]
 
@@ -43,14 +43,14 @@ class RowGroupRead:
         return Sequences.from_table(table, self.id, self.time, self.values)
 
     def _without_beginning(self, file: Any, table: Any) -> Any:
-        """Leave out the rest of a sequence that began in an earlier row group."""
+        """Drop the rest of a sequence that began in an earlier row group."""
         if self.first == 0:
             return table
         before = _keys_in(file, self.first - 1, self.id)
         return table.slice(_leading(_keys(table, self.id), before.keys[before.codes[-1]]))
 
     def _with_end(self, file: Any, table: Any, columns: list[str]) -> Any:
-        """Add what follows of a sequence that runs on into later row groups."""
+        """Add the rest of a sequence that continues in later row groups."""
         import pyarrow as pa  # noqa: PLC0415  (optional)
 
         here = _keys(table.slice(table.num_rows - 1), self.id)
@@ -67,7 +67,7 @@ class RowGroupRead:
 def row_group_reads(
     path: Path, id_columns: list[str], time: str | None, values: list[str], rows: int
 ) -> Iterator[RowGroupRead]:
-    """Yield the reads that make up a file, after making sure that no id comes twice in it."""
+    """Yield the reads that make up a file, after making sure that no id occurs twice in it."""
     file = _opened(str(path))
     _check_columns(file, path, _columns(id_columns, time, values))
     if not file.metadata.num_rows:
@@ -77,7 +77,7 @@ def row_group_reads(
     for group in range(last + 1):
         n_rows += file.metadata.row_group(group).num_rows
         n_begun += begins[group]
-        if n_begun and (n_rows >= rows or group == last):  # a part without a beginning of its own would be empty
+        if n_begun and (n_rows >= rows or group == last):  # a part in which no sequence begins would be empty
             yield RowGroupRead(str(path), first, group, id_columns, time, values)
             first, n_rows, n_begun = group + 1, 0, 0
 
@@ -124,10 +124,10 @@ def _runs(codes: IntArray) -> npt.NDArray[np.intp]:
 
 
 def _checked_beginnings(file: Any, path: Path, id_columns: list[str]) -> list[int]:
-    """Return how many sequences begin in each row group. No id may come again once another has followed it.
+    """Return how many sequences begin in each row group. No id may reappear once another has followed it.
 
-    Where the file's own statistics show that ids only rise from row group to row group, it is enough to remember the
-    row group before; otherwise the ids of all sequences are kept.
+    If the file's own statistics show that ids only increase from row group to row group, it is enough to remember the
+    previous row group; otherwise the ids of all sequences are kept.
     """
     rising, spelled = _ids_rise(file, id_columns), " / ".join(id_columns)
     seen: set[Any] = set()
@@ -146,7 +146,7 @@ def _checked_beginnings(file: Any, path: Path, id_columns: list[str]) -> list[in
         if again is not None:
             raise InputError(
                 "the rows of {columns} = {key!r} are not adjacent in {path} (seen again in row group {group}), and "
-                "would be taken for several sequences",
+                "would be read as several sequences",
                 "Sort the file by {columns}",
                 columns=spelled, key=again, path=path, group=group,
             )  # fmt: skip
@@ -156,7 +156,7 @@ def _checked_beginnings(file: Any, path: Path, id_columns: list[str]) -> list[in
 
 
 def _ids_rise(file: Any, id_columns: list[str]) -> bool:
-    """Whether the statistics of row groups prove that no id of one comes in a later one, but for the next."""
+    """Whether the statistics of row groups prove that no id of one occurs in a later one, except the next."""
     if len(id_columns) > 1:  # their statistics say nothing about the columns together
         return False
     place = file.schema_arrow.names.index(id_columns[0])

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer
-from vhem._support.errors import Count, FitWarning
+from vhem._support.errors import Count, FitWarning, InputError
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.fitting import FitPlan
@@ -38,9 +38,9 @@ _SAVE_EVERY = 10.0  # seconds between checkpoints
 class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from data of any size, part by part.
 
-    Every part is summarised on its own by a few HMMs. Summaries are merged by VHEM, in a tree, and at last into
+    Every part is summarised separately by a few HMMs. Summaries are merged by VHEM, in a tree, and finally into
     `n_components` HMMs; these are refined by EM on a random sample of all sequences. Only one part per worker is in
-    memory at a time, and beside it a few thousand HMMs and the sample, however large the data.
+    memory at a time, along with a few thousand HMMs and the sample, however large the data.
 
     Parameters
     ----------
@@ -52,17 +52,17 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         How a part is summarised: by a mixture of `n_intermediate` HMMs learned by EM, started from VHEM on HMMs of some
         of its sequences; or by VHEM on one HMM for every sequence.
     n_intermediate : int, optional
-        HMMs that stand for a part, and for merged parts. None: twice `n_components`, at least 16.
+        HMMs that represent a part, or merged parts. None: twice `n_components`, at least 16.
     fan_in : int
         Summaries that are merged into one.
     tau : int
-        Length of VHEM's virtual sequences: about that of yours; see `VHEM`.
+        Length of VHEM's virtual sequences: about that of your sequences; see `VHEM`.
     n_virtual : float
-        How sure VHEM is of an HMM: one that stands for f frames counts as n_virtual · f / tau virtual sequences. At 1
-        it is as sure as EM on the frames themselves would be.
+        How much VHEM trusts an HMM: one that represents f frames counts as n_virtual · f / tau virtual sequences. At 1
+        this is as much as EM would trust the frames themselves.
     n_sample : int
-        Sequences of the random sample, kept in memory. It decides which restart of the last merge is best, and EM on it
-        refines the result. 0: no sample; VHEM's result as it is.
+        Sequences of the random sample, kept in memory. It determines which restart of the last merge is best, and EM on
+        it refines the result. 0: no sample, and VHEM's result is not refined.
     n_passes : int
         Iterations of EM over all data at the end. Each reads all parts again.
     n_init : int
@@ -74,15 +74,15 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
     reg_covar : float
         Variance floor as a share of the data's variance, as in `fit_hmms`.
     missing : {"marginalise", "refuse"}
-        What to do about missing values (NaN): integrate them out, or take the part for broken.
+        What to do about missing values (NaN): integrate them out, or treat the part as broken.
     on_error : {"raise", "skip"}
-        What to do about a part that cannot be read or used: stop with its name, or leave it out, count it in `skipped_`
-        and warn.
+        What to do about a part that cannot be read or used: stop with an error that names it, or skip it, list it in
+        `skipped_` and warn.
     checkpoint : path, optional
         A file that keeps what was learned so far, written every few seconds. A fit that finds it resumes after the last
-        part in it; the result is the same as without the interruption. It is left when the fit is done.
+        part in it; the result is the same as without the interruption. It is kept when the fit is done.
     executor : {"serial", "threads"}, dask.distributed.Client or Executor, optional
-        Where parts are worked on. The answer does not depend on it.
+        Where parts are processed. The result does not depend on it.
     callback : callable, optional
         Called after every part with a `PartProgress`.
     verbose : bool
@@ -95,7 +95,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
     model_ : H3M
         The mixture; heaviest HMM first. Its weights are shares of sequences.
     n_sequences_, n_frames_, n_parts_ : int
-        What was learned from: exact counts. Skipped parts are in none of them.
+        Exact counts of what was learned from. Skipped parts are not included.
     skipped_ : list of (str, str)
         Name and reason of every part that was skipped.
     n_floored_, n_reseeded_ : int
@@ -107,18 +107,18 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
 
     Notes
     -----
-    An HMM that stands for c sequences with f frames counts in a merge with these two numbers, whatever it is merged
-    with. They are shared out by responsibilities, so they always add up to the data's. Order and sizes of parts thus
-    change the result through the algorithm only: through what is learned together.
+    An HMM that represents c sequences with f frames enters a merge with these two numbers, whatever it is merged with.
+    They are distributed by responsibilities, so they always add up to the data's. The order and sizes of parts thus
+    affect the result only through what is learned together.
 
-    VHEM compares HMMs by a bound that is loose where states of one HMM overlap; it then prefers blurred centres. EM on
-    the sample takes that back.
+    VHEM compares HMMs by a bound that is loose if the states of an HMM overlap; it then prefers blurred centres. EM on
+    the sample corrects that.
 
     Examples
     --------
     >>> import numpy as np, vhem
     >>> rng = np.random.default_rng(0)
-    >>> def part():  # in truth read from somewhere
+    >>> def part():  # in practice read from a file
     ...     slow = [np.repeat([0.0, 3.0], 20) + rng.normal(size=40) for _ in range(50)]
     ...     quick = [np.tile([0.0, 3.0], 20) + rng.normal(size=40) for _ in range(100)]
     ...     return slow + quick
@@ -211,7 +211,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         del y
         plan, executor = self._plan(), as_executor(self.executor, self.n_jobs)
         if self.n_passes and iter(X) is X:
-            raise ValueError("n_passes needs parts that can be read again: give a list of parts, not a generator.")
+            raise InputError("{n_passes} needs parts that can be read again", "give a list of parts, not a generator")
         state = State.fresh(plan, self.n_sample)
         if self.checkpoint is not None and Path(self.checkpoint).exists():
             state = State.resumed(self.checkpoint, plan, self.n_sample, any_seed=self.random_state is None)
@@ -226,7 +226,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         return self
 
     def partial_fit(self, X: SequencesLike | Part, y: Any = None) -> Self:
-        """Learn from one more part; the mixture then stands for all parts so far.
+        """Learn from one more part; the mixture then represents all parts so far.
 
         Parts given one by one make the same mixture as all of them given to `fit` (with `n_passes=0`).
 
@@ -266,7 +266,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         ------
         PartLabels
             Name of the part, ids of its sequences, label and log-likelihood of each. Parts that cannot be used raise a
-            `PartError`, or are left out, by `on_error`.
+            `PartError` or are skipped, depending on `on_error`.
         """
         check_is_fitted(self)
         executor = as_executor(self.executor, self.n_jobs)
@@ -294,11 +294,11 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         return self.model_.score(X, self.n_jobs)
 
     def _plan(self) -> Plan:
-        """Check the parameters, and put together what tasks need to know."""
+        """Check the parameters, and collect what tasks need to know."""
         check_parameters(self)
         check_integer("fan_in", self.fan_in, 2)
         if self.n_passes and not self.n_sample:
-            raise ValueError("n_passes needs a sample, which tells the scale of the data: set n_sample above 0.")
+            raise InputError("{n_passes} needs a sample, which gives the scale of the data", "set {n_sample} above 0")
         n_intermediate = max(16, 2 * self.n_components) if self.n_intermediate is None else self.n_intermediate
         check_integer("n_intermediate", n_intermediate, self.n_components)
         check_choice("local", self.local, ("mixture", "hmms"))
@@ -318,7 +318,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         )  # fmt: skip
 
     def _learn(self, parts: Iterator[Part], state: State, plan: Plan, executor: Executor, watch: Watch) -> None:
-        """Take in parts, in order, and keep `state_` up to date; write a checkpoint now and then, and at the end."""
+        """Process parts in order and keep `state_` up to date; write a checkpoint now and then, and at the end."""
         self.state_ = state
         names, first = deque[str](), state.n_taken
 
@@ -350,7 +350,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         state = self.state_
         if not state.n_sequences:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in state.skipped[:3])
-            raise ValueError(f"there is nothing to learn from: {reasons or 'there are no parts'}.")
+            raise InputError("there is nothing to learn from: {reasons}", reasons=reasons or "there are no parts")
         self.model_ = final_mixture(state, plan, self.n_components)
         self.n_sequences_, self.n_frames_ = state.n_sequences, state.n_frames
         self.n_floored_, self.n_reseeded_ = state.n_floored, state.n_reseeded
@@ -370,7 +370,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         self.lower_bounds_ = np.append(self.lower_bounds_, log_likelihood)
 
     def _good(self, results: Iterable[Any]) -> Iterator[Any]:
-        """Yield what is not a failure; failures stop everything, or are left out."""
+        """Yield what is not a failure; failures stop everything, or are skipped."""
         for result in results:
             if not isinstance(result, Failure):
                 yield result
@@ -382,7 +382,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
             name, reason = self.skipped_[0]
             warnings.warn(
                 FitWarning(
-                    "{n} of {parts} parts {n:was|were} skipped, {part!r} for one: {reason}",
+                    "{n} of {parts} parts {n:was|were} skipped, for example {part!r}: {reason}",
                     n=Count(len(self.skipped_)), parts=self.state_.n_taken, part=name, reason=reason,
                 ),
                 stacklevel=3,

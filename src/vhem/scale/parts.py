@@ -1,4 +1,4 @@
-"""Data in parts: each is read on its own, where it is worked on, and forgotten afterwards."""
+"""Data in parts: each is read separately, where it is processed, and released afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Part(NamedTuple):
     """A part of the data: its name, for messages, and a function that reads it."""
 
     name: str
-    read: Callable[[], Any]  #: gives sequences; sent to other processes as it is, so it must be picklable there
+    read: Callable[[], Any]  #: returns sequences; sent to other processes, so it must be picklable
 
 
 class PartError(InputError):
@@ -32,7 +32,7 @@ class PartError(InputError):
 
     def __init__(self, name: str, reason: str) -> None:
         self.name, self.reason = name, reason
-        cures = "Fix it", "leave such parts out by {on_error:'skip'}"
+        cures = "Fix it", "skip such parts with {on_error:'skip'}"
         super().__init__("part {part!r}: {reason}", *cures, part=name, reason=reason)
 
 
@@ -76,19 +76,19 @@ def read_parts(
 
     A Parquet file is read by row groups, as many at a time as have about `rows_per_part` rows. Every other file is one
     part. The rows of a sequence must be adjacent and in one file, which is checked: a sequence that continues in the
-    next row group belongs to the part it begins in, and an id that comes again elsewhere in the file is an error. The
+    next row group belongs to the part it begins in, and an id that reappears elsewhere in the file is an error. The
     same id in two files names two sequences.
 
     Parameters
     ----------
     path : str or Path
-        A Parquet file; or a folder, of which all Parquet files are taken, or else all files that `read_sequences`
-        knows.
+        A Parquet file; or a folder, of which all Parquet files are read, or if there are none, all files that
+        `read_sequences` can read.
     id, time, values : str, str, list of str
-        Columns that name the sequence of a row, sort its rows, and hold the values of a frame; see `read_sequences`.
-        Parquet files need `id` and `values`.
+        Columns that identify the sequence of a row, sort its rows, and hold the values of a frame; see
+        `read_sequences`. Parquet files need `id` and `values`.
     rows_per_part : int
-        Rows of a part of a Parquet file, roughly. What is held in memory at a time grows with it.
+        Approximate number of rows per part of a Parquet file. Memory use grows with it.
 
     Returns
     -------
@@ -119,26 +119,26 @@ def read_parts(
 
 
 def _is_part(file: Path) -> bool:
-    return is_data(Path(file.name)) and file.name[0] != "_"  # writers of Parquet put notes into files like _SUCCESS
+    return is_data(Path(file.name)) and file.name[0] != "_"  # programs that write Parquet leave files like _SUCCESS
 
 
 def _parts_of_parquet(
     file: Path, id_column: str | list[str] | None, time: str | None, values: Iterable[str] | None, rows: int
 ) -> Iterator[Part]:
     if not id_column or values is None:
-        cure = "give {id}, the column or columns that name sequences, and {values}"
+        cure = "give {id}, the column or columns that identify sequences, and {values}"
         raise InputError("{path} is a Parquet file", cure, path=file)
     for read in row_group_reads(file, listed(id_column), time, listed(values), rows):
         yield Part(f"{file.name}, row groups {read.first} to {read.last}", read)
 
 
 def as_parts(parts: Any) -> Iterator[Part]:
-    """Yield parts: of an iterable of parts, or of anything that is sequences."""
+    """Yield the parts of an iterable of parts or sequences."""
     if isinstance(parts, (str, Path)):
-        cure = "list those of {path!r} by read_parts(path, ...)"
+        cure = "list those of {path!r} with read_parts(path, ...)"
         raise InputTypeError("{parts} must be an iterable of parts", cure, path=str(parts))
     if isinstance(parts, (Sequences, np.ndarray)):
-        cures = "cut it by split_sequences(sequences, size)", "write [sequences]"
+        cures = "split it with split_sequences(sequences, size)", "write [sequences]"
         raise InputTypeError("{parts} is one set of sequences", *cures)
     for i, item in enumerate(parts):
         yield item if isinstance(item, Part) else Part(f"part {i}", partial(_given, item))

@@ -1,4 +1,4 @@
-"""How far a long run has come."""
+"""The progress of a long run."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _EVERY = 1.0  # seconds between lines
 
 
 class PartProgress(NamedTuple):
-    """Where a run stands; what a `callback` is given after every part."""
+    """The progress of a run, which a `callback` receives after every part."""
 
     stage: str  #: "learning", "pass 1" (of EM over all data), "labelling"
     part: str  #: its name
     n_done: int  #: parts so far
-    n_parts: int | None  #: parts in all, where that is known
+    n_parts: int | None  #: parts in all, if known
     n_sequences: int  #: so far
     n_skipped: int  #: parts skipped so far
     seconds: float  #: since the run began
 
 
 class Watch:
-    """Tells a callback, and the terminal if wanted, what has been done."""
+    """Reports progress to a callback and, if wanted, to the terminal."""
 
     def __init__(self, callback: Callable[[PartProgress], None] | None, verbose: bool, n_parts: int | None) -> None:
         self.callback, self.verbose, self.n_parts = callback, verbose, n_parts

@@ -1,4 +1,4 @@
-"""A uniform random sample of a stream of sequences, whatever the order in which its parts come."""
+"""A uniform random sample of a stream of sequences, whatever the order of its parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vhem.sequences import Sequences
 
 
 class Sample(NamedTuple):
-    """Every sequence of the stream has a random key; kept are the `size` sequences of the smallest keys."""
+    """Every sequence of the stream has a random key; the `size` sequences with the smallest keys are kept."""
 
     size: int
     keys: FloatArray
@@ -24,7 +24,7 @@ class Sample(NamedTuple):
 
     @property
     def threshold(self) -> float:
-        """A key from which on no sequence gets in. It only falls, so parts may go by an old one."""
+        """The key above which no sequence is kept. It only decreases, so parts may use an older one."""
         return float(self.keys.max(initial=0.0)) if len(self.keys) == self.size else 1.0
 
     def plus(self, other: Sample) -> Sample:

@@ -22,7 +22,7 @@ from vhem.scale.parts import Part
 from vhem.scale.sample import Sample
 from vhem.scale.tasks import Failure, Learned, fingerprint
 
-_CURE = "give the same parts in the same order, or delete the checkpoint to begin anew"
+_CURE = "give the same parts in the same order, or delete the checkpoint to start again"
 
 
 class State(NamedTuple):
@@ -49,7 +49,7 @@ class State(NamedTuple):
 
     @staticmethod
     def resumed(path: str | Path, plan: Plan, n_sample: int, any_seed: bool) -> State:
-        """Return the state in a checkpoint, if it is one of this very fit."""
+        """Return the state in a checkpoint, if it belongs to this fit."""
         state = load(path)
         if not isinstance(state, State):
             raise ModelFileError(path, "foreign", f"holds a {type(state).__name__}, not the checkpoint of a fit.")
@@ -58,8 +58,8 @@ class State(NamedTuple):
             before, now = json.loads(state.settings), json.loads(wanted)
             differ = [name for name in now if now[name] != before.get(name)] or ["random_state"]
             raise ValueError(
-                f"the checkpoint {path} belongs to a fit with other settings ({', '.join(differ)}). Take these, or "
-                "delete the file to begin anew."
+                f"the checkpoint {path} belongs to a fit with other settings ({', '.join(differ)}). Use these, or "
+                "delete the file to start again."
             )
         return state
 
@@ -68,7 +68,7 @@ class State(NamedTuple):
         save(self, path)
 
     def rest_of(self, parts: Iterator[Part]) -> Iterator[Part]:
-        """Yield the parts not taken in yet, after making sure that the others are the same as before."""
+        """Yield the parts not yet processed, after making sure that the others are the same as before."""
         digest, n_given = "", 0
         for n_given, part in enumerate(parts, 1):
             if n_given > self.n_taken:
@@ -83,7 +83,7 @@ class State(NamedTuple):
             raise InputError(problem, _CURE, n=Count(n_given), before=self.n_taken)
 
     def checked(self, name: str, result: Learned | Failure) -> Learned | Failure:
-        """Return the result, or why it does not fit to those before."""
+        """Return the result, or why it does not fit the previous ones."""
         if isinstance(result, Failure):
             return result
         d = result.summary.parameters.n_dims
@@ -92,7 +92,7 @@ class State(NamedTuple):
         return result
 
     def after(self, name: str, result: Learned | Failure, plan: Plan) -> State:
-        """Return the state with one more part taken in, or skipped."""
+        """Return the state with one more part processed, or skipped."""
         taken = self._replace(n_taken=self.n_taken + 1, digest=_digest(self.digest, name))
         if isinstance(result, Failure):
             levels = with_part(self.levels, None, self.n_taken, plan)
@@ -115,7 +115,7 @@ def _digest(before: str, name: str) -> str:
 
 
 def _settings(plan: Plan, n_sample: int) -> str:
-    """Return what shapes the result: all but threads and seed."""
+    """Return the settings that affect the result: all but threads and seed."""
     learning = plan.learning
     amounts = {f"{name}_prior": getattr(learning.priors, name) for name in ("startprob", "transmat", "covars")}
     limits = {"max_iter": learning.limits.max_iter, "tol": learning.limits.tol}

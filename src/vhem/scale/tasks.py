@@ -1,4 +1,4 @@
-"""What is done to one part, wherever that may be: learn from it, count for an iteration of EM, label its sequences."""
+"""What is done to one part: learn from it, count for an iteration of EM, label its sequences."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Learned(NamedTuple):
     summary: Summary
     counts: Counts
     sample: Sample
-    fingerprint: str  #: of the first part; a checkpoint knows its data by it
+    fingerprint: str  #: of the first part; identifies the data of a checkpoint
 
 
 class PartLabels(NamedTuple):
@@ -59,7 +59,7 @@ class EMCounts(NamedTuple):
 
     @property
     def bounds(self) -> FloatArray:
-        """The log-likelihood as the loop of EM wants it."""
+        """The log-likelihood in the form that the EM loop needs."""
         return np.array([self.log_likelihood])
 
     def plus(self, other: EMCounts) -> EMCounts:
@@ -81,7 +81,7 @@ def learn_part(item: tuple[int, Part, float], plan: Plan, n_sample: int) -> Lear
 
 
 def fingerprint(part: Part) -> str:
-    """Return what tells a part from one of the same name."""
+    """Return a fingerprint that distinguishes a part from another of the same name."""
     found = _attempted(part, _fingerprint, "marginalise")
     return found if isinstance(found, str) else ""
 
@@ -121,14 +121,14 @@ def label_part(part: Part, model: H3M, missing: str, n_jobs: int | None) -> Part
 
 
 def _attempted(part: Part, work: Callable[[Sequences], T], missing: str) -> T | Failure:
-    """Read a part and work on it; what is wrong with it comes back as a value, to be skipped and counted."""
+    """Read a part and process it; a failure comes back as a value, to be skipped and counted."""
     try:
         sequences = as_sequences(part.read())
         _check_values(sequences, missing)
         return work(sequences)
     except MemoryError:
         raise
-    except Exception as error:  # whatever a reader of foreign files may raise
+    except Exception as error:  # whatever readers of other files may raise
         reason = str(error) if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: {error}"
         return Failure(part.name, reason if reason.endswith(".") else f"{reason}.")
 
@@ -142,7 +142,7 @@ def _check_values(sequences: Sequences, missing: str) -> None:
         i = int(np.searchsorted(sequences.offsets, row, side="right")) - 1
         raise ValueError(
             f"sequence {sequences.ids[i]!r} has a missing value (NaN) at frame {row - sequences.offsets[i]}, dimension "
-            f"{column}; missing='marginalise' would allow it."
+            f"{column}; missing='marginalise' allows it."
         )
     empty = np.flatnonzero(gaps.all(axis=0))
     if len(empty):

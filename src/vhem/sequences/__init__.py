@@ -1,4 +1,4 @@
-"""The ragged container of sequences, and its readers."""
+"""The container of sequences of different lengths, and its readers."""
 
 from vhem.sequences.container import Sequences, SequencesLike, as_sequences
 from vhem.sequences.readers.read import read_sequences

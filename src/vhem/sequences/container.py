@@ -22,23 +22,22 @@ from vhem.sequences.readers.frames import is_lazy, read_frame
 
 
 class Sequences(Immutable):
-    """Sequences of vectors, of any lengths, in one number of dimensions d.
+    """Sequences of vectors, of any lengths, all with d dimensions.
 
     Parameters
     ----------
     arrays : list of arrays, 3-D array or Sequences
-        Sequence i is an array of shape (T_i, d), or (T_i,) where d = 1. A 3-D array (n, T, d) holds n
-        sequences of one length. NaN marks a missing value; it is marginalised wherever a likelihood is
-        computed.
+        Sequence i is an array of shape (T_i, d), or (T_i,) if d = 1. A 3-D array (n, T, d) holds n
+        sequences of one length. NaN marks a missing value; it is marginalised when a likelihood is computed.
     ids : list, optional
-        One name per sequence, used in messages and results, no two alike; 0, 1, … if not given.
+        One name per sequence, used in messages and results; names must be unique. 0, 1, … if not given.
     groups : iterable, optional
-        What each sequence belongs to, such as a person; kept beside it, to be passed to `fit_hmms`.
+        What each sequence belongs to, such as a person; kept with the sequences, to be passed to `fit_hmms`.
 
     Attributes
     ----------
     X : array of shape (Σ T_i, d)
-        All sequences, one below the other; read-only, float64.
+        All sequences, concatenated; read-only, float64.
     lengths : array of shape (n,)
         The lengths T_i.
     offsets : array of shape (n + 1,)
@@ -46,10 +45,10 @@ class Sequences(Immutable):
     ids : list
         The names that are shown.
     keys : list
-        What tells the sequences apart: the ids; of a table with several columns of ids, tuples of their cells; of a
-        folder, the paths of files in it. No two sequences have the same key, unless an index chose one twice.
+        What identifies the sequences: the ids; for a table with several id columns, tuples of their cells; for a
+        folder, the paths of its files. Keys are unique, unless an index selected a sequence twice.
     groups : list or None
-        One value per sequence where `from_table` was given a group column.
+        One value per sequence, if given.
 
     Examples
     --------
@@ -69,7 +68,7 @@ class Sequences(Immutable):
     offsets: IntArray
     ids: list[Any]
     groups: list[Any] | None
-    _keys: list[Any] | None = None  #: where they are not the ids
+    _keys: list[Any] | None = None  #: if they are not the ids
 
     def __init__(
         self, arrays: SequencesLike, ids: Iterable[Any] | None = None, groups: Iterable[Any] | None = None
@@ -107,7 +106,7 @@ class Sequences(Immutable):
         groups: list[Any] | None = None,
         keys: list[Any] | None = None,
     ) -> Sequences:
-        """Return sequences that are known to be in order; ids may repeat."""
+        """Return sequences that are known to be valid; ids may repeat."""
         made = cls.__new__(cls)
         made._assign(X, lengths, ids, groups, keys)
         return made
@@ -125,7 +124,7 @@ class Sequences(Immutable):
 
     @property
     def keys(self) -> list[Any]:
-        """What tells the sequences apart."""
+        """What identifies each sequence."""
         return self.ids if self._keys is None else self._keys
 
     def __eq__(self, other: object) -> bool:
@@ -139,11 +138,11 @@ class Sequences(Immutable):
 
     @classmethod
     def from_concatenated(cls, X: npt.ArrayLike, lengths: npt.ArrayLike, ids: Iterable[Any] | None = None) -> Sequences:
-        """Return the sequences that lie one below the other in `X` (hmmlearn's form).
+        """Return the sequences that are concatenated in `X` (hmmlearn's format).
 
         Parameters
         ----------
-        X : array of shape (Σ T_i, d), or (Σ T_i,) where d = 1
+        X : array of shape (Σ T_i, d), or (Σ T_i,) if d = 1
             The frames of all sequences.
         lengths : array of shape (n,)
             The lengths T_i.
@@ -192,8 +191,8 @@ class Sequences(Immutable):
         frame : pandas, polars or pyarrow table, or a dictionary of columns
             The table.
         id : str or list of str
-            Column, or columns together (subject and trial, say), that name the sequence of each row. Rows of a sequence
-            need not be adjacent; sequences come in the order of their first rows.
+            Column, or several columns (subject and trial, say), that identify the sequence of each row. Rows of a
+            sequence need not be adjacent; sequences come in the order of their first rows.
         time : str, optional
             Column by which the rows of each sequence are sorted; without it they stay in the table's order.
         values : list of str
@@ -242,7 +241,7 @@ class Sequences(Immutable):
 
     @classmethod
     def from_padded(cls, cube: npt.ArrayLike, ids: Iterable[Any] | None = None) -> Sequences:
-        """Return sequences from an array (n, T, d) whose shorter series end in NaN: tslearn's form.
+        """Return sequences from an array (n, T, d) whose shorter series end in NaN: tslearn's format.
 
         Parameters
         ----------
@@ -285,7 +284,7 @@ class Sequences(Immutable):
         return [np.ascontiguousarray(array.T) for array in self]
 
     def to_padded(self) -> FloatArray:
-        """Return an array (n, T, d), filled up with NaN to the greatest length: tslearn's form."""
+        """Return an array (n, T, d), padded with NaN to the greatest length: tslearn's format."""
         return padded(self)
 
     def to_multiindex(self, columns: Iterable[str] | None = None) -> Any:
@@ -348,7 +347,7 @@ SequencesLike: TypeAlias = Sequences | Iterable[npt.ArrayLike] | FloatArray
 
 
 def as_sequences(sequences: SequencesLike) -> Sequences:
-    """Return `sequences` as a `Sequences`; one that already is comes back as it is.
+    """Return `sequences` as a `Sequences`; one that already is comes back unchanged.
 
     Examples
     --------
@@ -374,12 +373,12 @@ def _checked_groups(groups: Iterable[Any] | None, n: int) -> list[Any] | None:
 
 
 def _name(i: int, ids: list[Any]) -> str:
-    """Return how messages speak of sequence i."""
+    """Return how messages refer to sequence i."""
     return f"sequence {i}" + ("" if ids[i] == i else f" (id {ids[i]!r})")
 
 
 def _split(arrays: Any) -> list[Any]:
-    """Return the sequences as a list, or say why they cannot be told apart."""
+    """Return the sequences as a list, or say why they cannot be separated."""
     if isinstance(arrays, np.ndarray) and arrays.dtype != object and arrays.ndim != 3:
         raise InputError(
             "{sequences} is an array of shape {shape}, which could be one sequence or many",
@@ -399,7 +398,7 @@ def _split(arrays: Any) -> list[Any]:
     if not parts:
         raise InputError("there are no sequences: the list is empty", "Give at least one (T, d) array")
     if any(hasattr(part, "transmat") for part in parts):
-        cure = "compare HMMs by expected_log_likelihood, cluster them by VHEM"
+        cure = "compare HMMs with expected_log_likelihood, cluster them with VHEM"
         raise InputTypeError("these are HMMs, not sequences", cure)
     if all(isinstance(part, str) for part in parts):
         raise InputTypeError("{sequences} is a list of text; sequences are (T, d) arrays of numbers")
@@ -425,11 +424,11 @@ def _checked_array(array: npt.ArrayLike, name: str) -> FloatArray:
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2:
-        problem = "{which} has shape {shape}; a sequence is a (T, d) array, or (T,) where d = 1"
+        problem = "{which} has shape {shape}; a sequence is a (T, d) array, or (T,) if d = 1"
         raise InputError(problem, which=name, shape=values.shape)
     if not values.size:
         cure = "Drop empty sequences"
-        raise InputError("{which} has shape {shape} and so no values", cure, which=name, shape=values.shape)
+        raise InputError("{which} has shape {shape}, and so no values", cure, which=name, shape=values.shape)
     return values
 
 
@@ -443,7 +442,7 @@ def _check_same_dimensions(arrays: list[FloatArray], ids: list[Any]) -> None:
 
 
 def _rows(starts: IntArray, lengths: IntArray) -> npt.NDArray[np.intp]:
-    """Return the row numbers of the stretches that begin at `starts`, one after the other."""
+    """Return the row numbers of the stretches that begin at `starts`, one after another."""
     begins = np.cumsum(lengths) - lengths
     return np.repeat(starts - begins, lengths) + np.arange(lengths.sum())
 

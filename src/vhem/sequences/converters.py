@@ -1,4 +1,4 @@
-"""Forms in which other libraries hold time series: aeon, sktime, tslearn."""
+"""Formats in which other libraries hold time series: aeon, sktime, tslearn."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def without_padding(cube: npt.ArrayLike) -> list[FloatArray]:
 
 
 def padded(arrays: Iterable[FloatArray]) -> FloatArray:
-    """Return an (n, T, d) array, T the greatest length, filled up with NaN."""
+    """Return an (n, T, d) array, T the greatest length, padded with NaN."""
     parts = list(arrays)
     out = np.full((len(parts), max(map(len, parts)), parts[0].shape[1]), np.nan)
     for row, part in zip(out, parts, strict=True):
@@ -58,7 +58,7 @@ def from_multiindex(frame: Any) -> tuple[list[Any], list[FloatArray]]:
     ids, arrays = [], []
     for name, part in frame.groupby(level=0, sort=False):
         if part.index.has_duplicates:
-            raise InputError("instance {key!r} has a time twice", "drop one of the rows", key=name)
+            raise InputError("instance {key!r} has two rows with the same time", "drop one of the rows", key=name)
         ids.append(name)
         arrays.append(part.sort_index(level=1).to_numpy(dtype=np.float64))
     return ids, arrays
@@ -69,7 +69,7 @@ def to_multiindex(ids: list[Any], arrays: Iterable[FloatArray], columns: Iterabl
     try:
         import pandas as pd  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError:
-        raise ModuleNotFoundError(f"this form needs pandas: {how_to_install('tables')}.") from None
+        raise ModuleNotFoundError(f"this format needs pandas: {how_to_install('tables')}.") from None
     parts = list(arrays)
     keys = [(name, t) for name, part in zip(ids, parts, strict=True) for t in range(len(part))]
     names = [f"x{k + 1}" for k in range(parts[0].shape[1])] if columns is None else list(columns)

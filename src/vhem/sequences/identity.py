@@ -1,4 +1,4 @@
-"""Which sequence is which: keys tell sequences apart, names are what is shown for them."""
+"""Which sequence is which: keys identify sequences, names are shown for them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SEPARATOR = " / "
 
 
 def names_of(keys: list[Any]) -> list[Any]:
-    """Return the name that is shown for each key: several parts are joined, a single value stays as it is.
+    """Return the name that is shown for each key: several parts are joined, a single value stays unchanged.
 
-    Different keys have different names: parts that would blur where one ends and the next begins are quoted.
+    Different keys have different names: parts that would make the name ambiguous are quoted.
 
     Examples
     --------
@@ -38,13 +38,13 @@ def check_unique(ids: list[Any]) -> None:
     for i, name in enumerate(ids):
         first = place.setdefault(name, i)
         if first != i:
-            problem = "{ids} names sequences {i} and {j} {key!r}; an id belongs to one sequence"
+            problem = "{ids} gives sequences {i} and {j} the same id, {key!r}; ids must be unique"
             cure = "Give what several sequences share, such as a person, as {groups}"
             raise InputError(problem, cure, i=first, j=i, key=name)
 
 
 def alike(names: Iterable[Any]) -> list[Any]:
-    """Return names as text where some of them are: 1 in one file and "1" in another are one name.
+    """Return names as text if some of them are: 1 in one file and "1" in another are the same name.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Long tables, one row per frame, to sequences: rows are brought together by key and sorted by time."""
+"""Long tables, one row per frame, to sequences: rows are grouped by key and sorted by time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import InputError
 
-Number = Callable[[int], int]  #: says in errors which row of the file a row is
+Number = Callable[[int], int]  #: finds the row of the file that errors name
 
 
 class Table(NamedTuple):
@@ -24,7 +24,7 @@ class Table(NamedTuple):
 
 
 class Coded(NamedTuple):
-    """A column that names something: a number per row, and what each number stands for, as they first appear."""
+    """A column of names: a number per row, and the name of each number, in order of first appearance."""
 
     codes: IntArray  #: (rows,)
     keys: list[Any]
@@ -72,7 +72,7 @@ def _time_order(times: npt.NDArray[Any], name: str, ids: Coded, number: Number) 
         one, other = sorted((int(order[k]), int(order[k + 1])))
         raise InputError(
             "sequence {key!r} has two rows with {column} = {moment} (row {one} and row {other})",
-            "If these are several trials, name their column in {id} too; else drop a row",
+            "If these are several trials, add their column to {id}; otherwise drop a row",
             "choose another {time}",
             key=ids.keys[ids.codes[one]], column=name, moment=times[one], one=number(one), other=number(other),
         )  # fmt: skip
@@ -80,15 +80,15 @@ def _time_order(times: npt.NDArray[Any], name: str, ids: Coded, number: Number) 
 
 
 def _groups(groups: Coded, ids: Coded, name: str, number: Number) -> list[Any]:
-    """Return each sequence's one value of the group column."""
+    """Return each sequence's value of the group column."""
     first = np.unique(ids.codes, return_index=True)[1]
     differs = groups.codes != groups.codes[first][ids.codes]
     if differs.any():
         row = int(np.argmax(differs))
         of = ids.codes[row]
         raise InputError(
-            "sequence {key!r} has {column} = {one!r} (row {i}) and {other!r} (row {j}); a sequence has one group",
-            "If several columns together name a sequence, give them all as {id}",
+            "sequence {key!r} has {column} = {one!r} (row {i}) and {other!r} (row {j}); a sequence has only one group",
+            "If several columns together identify a sequence, give them all as {id}",
             key=ids.keys[of], column=name, i=number(int(first[of])), j=number(row),
             one=groups.keys[groups.codes[first[of]]], other=groups.keys[groups.codes[row]],
         )  # fmt: skip

@@ -1,17 +1,17 @@
 """The handwriting study: 20 letters, a mixture of HMMs for each, by VHEM and by EM in limited time.
 
 What the paper says: HMMs of 2 states with one Gaussian each, 2 components per letter, half of the letters for training,
-τ = 5, 10, 15, EM-H3M with up to three times VHEM's time. What it does not say, and was decided here:
+τ = 5, 10, 15, EM-H3M with up to three times VHEM's time. What it does not say, and we decided:
 
 - The zeros at both ends of every sequence, three frames in ten: both cut off (`trimmed`) and left in (`padded`).
 - Covariances: both diagonal and full, floored at a thousandth of the data's variance.
 - Halves are drawn at random, ten times. Six restarts of every HMM, of VHEM and of EM. VHEM's time is the whole of
   `fit`, the HMMs of single letters included; EM's limit is three times the letters' average of it. Both run on one
-  thread, and all times are CPU seconds, which other work on the machine does not disturb.
+  thread, and all times are CPU seconds, which other work on the machine does not affect.
 
 The tuned classifiers have left-right HMMs with full covariances on every second frame. Numbers of states and components
-are chosen, for each half anew, by two-fold cross-validation on the training half. One has the three channels of the
-data, the other the pen's place too, which is the running sum of its velocities.
+are chosen, for each half separately, by two-fold cross-validation on the training half. One has the three channels of
+the data, the other the pen's place too, which is the running sum of its velocities.
 
 What was decided after seeing test accuracies: six restarts, on halves 0 to 2; for the tuned classifiers channels, frame
 step, τ, prior of variances and the sizes to choose from, on halves 0 and 1. So the tables also have the mean over the
@@ -40,7 +40,7 @@ from vhem.sequences import Sequences
 from vhem.studies.results import Meter, markdown_table, mean_and_spread, provenance, remembered, write
 
 _CHANNELS = ("velocities", "velocities and place")
-_PLACE = 10.0  # about the spread of the place in units of that of the velocities
+_PLACE = 10.0  # about the spread of positions in units of that of velocities
 _SEEN = {"trimmed": 3, "padded": 3, "tuned": 2}  # the first halves, on which settings were decided
 PAPER = {5: (0.569, 0.349), 10: (0.570, 0.389), 15: (0.573, 0.343)}  # τ: accuracy of VHEM-H3M, of EM-H3M
 
@@ -53,7 +53,7 @@ class HandwritingSettings(NamedTuple):
     reg_covar: float = 1e-3
     n_init: int = 6
     em_time: float = 3.0  #: EM's time in units of VHEM's
-    letters: int | None = None  #: only the first so many, for a quick look
+    letters: int | None = None  #: only the first few, for a quick look
     tuned_step: int = 2
     tuned_tau: int = 40
     tuned_sizes: tuple[tuple[int, int], ...] = ((14, 2), (18, 2))  #: states and components to choose from
@@ -118,7 +118,7 @@ def in_the_papers_setting(half: Half, settings: HandwritingSettings, seed: int) 
 
 
 def tuned(half: Half, settings: HandwritingSettings, seed: int) -> dict[str, Any]:
-    """Return results of tuned classifiers, without and with the pen's place."""
+    """Return results of tuned classifiers, without and with the pen's position."""
     thin = half.changed(lambda x: x[:: settings.tuned_step])
     out = {}
     for name, data, sizes in (
@@ -131,7 +131,7 @@ def tuned(half: Half, settings: HandwritingSettings, seed: int) -> dict[str, Any
 
 
 def with_place(x: FloatArray) -> FloatArray:
-    """Append where the pen is, the running sum of its velocities, in units like theirs."""
+    """Append the pen's position, the running sum of its velocities, in similar units."""
     return np.column_stack([x, np.cumsum(x[:, :2], axis=0) / _PLACE])
 
 

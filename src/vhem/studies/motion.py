@@ -1,19 +1,16 @@
-"""The motion study: 56 motions, one HMM each, into 8, 4 and 2 clusters, by VHEM and its rivals.
+"""The motion study: 56 motions, one HMM each, into 8, 4 and 2 clusters, by VHEM and its competitors.
 
-What was decided, none of it by looking at the labels:
+Our decisions, none of them made by looking at the labels:
 
 - Channels: positions of the joints that carry captured motion, relative to the hips, turned so that the hips face one
-way,
-  and the height of the hips. What remains is posture; where in the room and in which direction is left out.
-- 30 frames per second (every fourth frame), principal components that hold 90 % of the variance, every motion
-counting the
-  same however long it is, scaled by one number.
+  way, and the height of the hips. What remains is posture; position and direction in space are left out.
+- 30 frames per second (every fourth frame), principal components that hold 90 % of the variance, every motion counting
+  the same however long it is, scaled by one number.
 - HMMs of 6 states with diagonal covariances, best of five starts.
-- Thirty trees are built and the one whose top stands best for the inputs is kept (`HierarchicalVHEM.n_trees`): how
-  well a level stands for the one below says little about how well it stands for the motions.
+- Thirty trees are built and the one whose top represents the inputs best is kept (`HierarchicalVHEM.n_trees`): how well
+  a level represents the one below says little about how well it represents the motions.
 - τ is the median length of the motions (90 frames, three seconds). One virtual sequence per HMM: with such long
-sequences
-  assignments are hard all the same.
+  sequences assignments are hard all the same.
 """
 
 from __future__ import annotations
@@ -37,7 +34,7 @@ from vhem.studies.results import markdown_table, mean_and_spread, provenance, wr
 
 LEVELS = (8, 4, 2)
 PAPER = {"VHEM": (0.940, 0.775, 0.591), "SC-PPK": (0.973, 0.737, 0.568)}  # Rand index, on other trials of the database
-_NO_MOTION = ("Finger", "Index", "Thumb", "HipJoint")  # joints that were not captured, or do not move against the hips
+_NO_MOTION = ("Finger", "Index", "Thumb", "HipJoint")  # not captured, or not moving relative to the hips
 _QUALITIES = ("rand", "ari", "nmi", "purity")
 
 
@@ -59,7 +56,7 @@ class Level(NamedTuple):
     """What one system found at one level."""
 
     labels: IntArray
-    model: vhem.H3M | None  #: the level's HMMs, where the system has any
+    model: vhem.H3M | None  #: the level's HMMs, if the system has any
     seconds: float
 
 
@@ -144,7 +141,7 @@ def by_ppk(problem: Problem, seed: int) -> list[Level]:
 
 
 def by_em(problem: Problem, seed: int) -> list[Level]:
-    """Fit a mixture of HMMs to the sequences themselves, for each number of clusters anew."""
+    """Fit a mixture of HMMs to the sequences themselves, separately for each number of clusters."""
     levels = []
     for size in LEVELS:
         begin = time.perf_counter()
@@ -180,7 +177,7 @@ SYSTEMS: dict[str, Callable[[Problem, int], list[Level]]] = {
 
 
 def measure(problem: Problem, level: Level) -> dict[str, float]:
-    """Return how good a level is: agreement with the classes, and how well its HMMs stand for the inputs."""
+    """Return how good a level is: agreement with the classes, and how well its HMMs represent the inputs."""
     classes, labels = problem.classes, level.labels
     out = {
         "rand": float(rand_score(classes, labels)),
@@ -232,7 +229,7 @@ def report(problem: Problem, results: dict[str, list[list[dict[str, float]]]], s
     parts.append(
         "Mean and standard deviation over seeds. Log-likelihood: mean over inputs of log Σ_j ω_j exp J_ij, per frame. "
         f"τ = {problem.tau}; settings: {problem.settings._asdict()}. The paper's trials, markers and settings are not "
-        "known in detail, so its figures stand for comparison only.\n"
+        "known in detail, so its figures are only for orientation.\n"
     )
     return "\n".join(parts)
 

@@ -2,17 +2,17 @@
 
 The paper's protocol: 13 MFCC with two orders of differences, fragments of 125 frames, a small mixture for every song
 and one for every tag, the 10 best tags per song for annotation, songs ranked per tag for retrieval, tags with at least
-30 songs. CAL500's audio cannot be given out, so there are three sets of data:
+30 songs. CAL500's audio cannot be distributed, so there are three sets of data:
 
 - "gtzan": features of 1000 clips of 30 seconds, 17 tags, one split that keeps artists apart. Its validation part chose
   the sizes below (by VHEM's MAP and P@10), then training and validation part together are learned from, with several
   seeds.
-- "cal500_intro": CAL500's own tags, on features of the first three seconds that were read off pictures; five folds.
+- "cal500_intro": CAL500's own tags, on features of the first three seconds that were read off images; five folds.
   Sizes were chosen inside the training songs of the first.
-- a folder with CAL500's audio and annotations, where you have it; five folds.
+- a folder with CAL500's audio and annotations, if you have them; five folds.
 
 EM-H3M has the same fragments, states, Gaussians and components as VHEM-H3M; on "gtzan", where it is so slow that it has
-one start, a smaller one with two starts stands beside it. HEM-GMM has as many Gaussians as VHEM-H3M. Linear systems
+one start, a smaller one with two starts is shown as well. HEM-GMM has as many Gaussians as VHEM-H3M. Linear systems
 (HEM-DTM) cost so much that they have one component per song and four per tag, fragments that do not overlap and few
 iterations, and run, as the smaller EM-H3M does, only on "gtzan" unless they are asked for. HEM-GMM and logistic
 regression are blind to time. Learning time is CPU seconds for all folds together, on one thread.
@@ -47,8 +47,8 @@ COLUMNS = {
     "precision": "P", "recall": "R", "f": "F", "average_precision": "MAP", "auc": "AROC", "precision_at_k": "P@10",
 }  # fmt: skip
 _DTM_NOTE = (
-    "HEM-DTM is smaller, to be affordable: one linear system of {0.dtm_states} dimensions a song, {0.dtm_components} a "
-    "tag, fragments that do not overlap, {0.dtm_iterations} iterations. "
+    "HEM-DTM is smaller, to be affordable: one linear system of {0.dtm_states} dimensions per song, {0.dtm_components} "
+    "per tag, fragments that do not overlap, {0.dtm_iterations} iterations. "
 )
 CHANCE, LOGISTIC, SMALLER_EM = "chance", "logistic regression", "EM-H3M of half the size"
 
@@ -61,7 +61,7 @@ class MusicSettings(NamedTuple):
     n_folds: int = 5
     n_components: int = 1
     n_states: int = 2
-    n_mix: int = 64  #: Gaussians of a state
+    n_mix: int = 64  #: Gaussians per state
     song_components: int = 1
     song_states: int = 16
     song_mix: int = 2
@@ -73,7 +73,7 @@ class MusicSettings(NamedTuple):
     dtm_components: int = 4
     dtm_states: int = 7
     dtm_iterations: int = 3
-    songs: int | None = None  #: only so many, spread evenly, for a quick look
+    songs: int | None = None  #: only this many, evenly spaced, for a quick look
     n_jobs: int = 1
 
 
@@ -132,14 +132,14 @@ def tagger(system: str, s: MusicSettings, seed: int) -> H3MTagger:
 
 _ONE_SEED = ("EM-H3M", SMALLER_EM, "HEM-DTM", LOGISTIC)  # too slow for more, or always the same
 _SLOWEST = ("EM-H3M", SMALLER_EM)
-_ONLY_GTZAN = (SMALLER_EM, "HEM-DTM")  # elsewhere only where they are asked for
+_ONLY_GTZAN = (SMALLER_EM, "HEM-DTM")  # elsewhere only if asked for
 SYSTEMS = ("VHEM-H3M", "EM-H3M", SMALLER_EM, "HEM-DTM", "HEM-GMM", LOGISTIC, CHANCE)
 
 
 def probabilities(
     system: str, data: MusicData, parts: list[Fold], s: MusicSettings, seed: int
 ) -> tuple[list[FloatArray], dict[str, float]]:
-    """Return what a system says about the test songs of each fold, and what learning cost."""
+    """Return a system's predictions for the test songs of each fold, and the cost of learning."""
     meter = Meter()
     if system in (LOGISTIC, CHANCE):
         simple = _logistic if system == LOGISTIC else _chance
@@ -178,7 +178,7 @@ def _chance(data: MusicData, fold: Fold, seed: int) -> FloatArray:
 
 
 def evaluate(source: str, system: str, s: MusicSettings, seed: int) -> dict[str, Any]:
-    """Return one system's scores on one set of data, one per fold, and what learning cost."""
+    """Return one system's scores on one set of data, one per fold, and the cost of learning."""
     data = load(source, s)
     parts = folds(data, s.n_folds)
     with warnings.catch_warnings(record=True) as raised:
@@ -194,7 +194,7 @@ def evaluate(source: str, system: str, s: MusicSettings, seed: int) -> dict[str,
 
 
 def in_own_process(*arguments: Any) -> dict[str, Any]:
-    """Call `evaluate` in a fresh process, so that its memory is its own."""
+    """Call `evaluate` in a fresh process, to measure its own memory."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(evaluate, *arguments).result()
 
@@ -219,9 +219,9 @@ def report(source: str, results: dict[str, list[dict[str, Any]]], settings: Musi
     return (
         f"# Music study, {title}: {n_songs} songs, {n_tags} tags, {over}\n\n{markdown_table(header, rows)}\n\n"
         f"{settings.n_tags} tags per song. Mean over tags, then mean and standard deviation over folds and seeds. "
-        "Memory is what the process grew by at its peak while learning. "
+        "Memory is the peak growth of the process while learning. "
         f"{_DTM_NOTE.format(settings) if 'HEM-DTM' in results else ''}"
-        "The paper's figures are of other data, whole songs of CAL500, and stand for orientation only. "
+        "The paper's figures are for other data, whole songs of CAL500, and are only for orientation. "
         f"Settings: {settings._asdict()}.\n"
     )
 

@@ -1,4 +1,4 @@
-"""Tables of the studies, as Markdown and JSON, with what made them."""
+"""Tables of the studies, as Markdown and JSON, with settings and versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vhem.kernels.engine import engine
 
 
 def provenance(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings and versions, to be kept beside the numbers."""
+    """Return settings and versions, to be stored with the numbers."""
     versions = {name: metadata.version(name) for name in ("vhem", "numpy", "scipy", "scikit-learn")}
     running = engine()
     return {
@@ -44,9 +44,9 @@ def write(folder: Path, name: str, text: str, numbers: dict[str, Any]) -> list[P
 
 
 def remembered(folder: Path, name: str, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:
-    """Return a part of a study from `folder`/parts if it is there, made with these settings; else make and keep it.
+    """Return a part of a study from `folder`/parts if it was made with these settings; otherwise make and keep it.
 
-    So a long study that was interrupted resumes where it stopped.
+    So an interrupted study resumes where it stopped.
     """
     path = folder / "parts" / f"{name}.json"
     asked = json.loads(json.dumps(settings))
@@ -61,27 +61,27 @@ def remembered(folder: Path, name: str, settings: dict[str, Any], compute: Calla
 
 
 def mean_and_spread(values: list[float], digits: int = 3) -> str:
-    """Return the mean and standard deviation of some values as text that is not broken; of one value, only that."""
+    """Return the mean and standard deviation of some values as text without line breaks; of one value, only that."""
     spread = f"\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{np.std(values):.{digits}f}" if len(values) > 1 else ""
     return f"{np.mean(values):.{digits}f}{spread}"
 
 
 class Meter:
-    """CPU time and memory that the process takes from here on."""
+    """CPU time and memory that the process uses from here on."""
 
     def __init__(self) -> None:
         self._begin, self._before = time.process_time(), _kilobytes("VmRSS")
         with contextlib.suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts anew
+            Path("/proc/self/clear_refs").write_text("5")  # Linux: resets the peak
 
     @property
     def seconds(self) -> float:
-        """CPU seconds, of all threads together: other work on the machine does not disturb them."""
+        """CPU seconds, of all threads together: other work on the machine does not affect them."""
         return time.process_time() - self._begin
 
     @property
     def megabytes(self) -> float:
-        """What the process grew by at its peak; 0 where the system does not tell."""
+        """The peak growth of the process; 0 if the system does not report it."""
         return (_kilobytes("VmHWM") - self._before) / 1024
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice
-from vhem._support.errors import InputError, ParameterError, warn_if_any
+from vhem._support.errors import Count, InputError, ParameterError, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.aligned_start import aligned_start
@@ -30,10 +30,10 @@ _PRIORS = "must be 'empirical', 'uniform' or one probability per class"
 
 @documented
 class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classify sequences by a mixture of HMMs per class.
+    """Classify sequences with one mixture of HMMs per class.
 
-    By "vhem", an HMM is learned from every training sequence, and those of a class are reduced by `VHEM` to
-    `n_components` centres. By "em", `MixtureOfHMMs` learns the mixture from the sequences of the class themselves. A
+    With "vhem", an HMM is learned from every training sequence, and those of a class are reduced by `VHEM` to
+    `n_components` centres. With "em", `MixtureOfHMMs` learns the mixture from the sequences of the class directly. A
     sequence y belongs to the class c with the highest p(c) p(y | c).
 
     Parameters
@@ -41,22 +41,22 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
     method : {"vhem", "em"}
         How the mixtures are learned. Only "vhem" can add data to a class without its old sequences (`partial_fit`).
     n_components : int
-        HMMs per class. A class with fewer training sequences has one HMM for each; that is warned of.
+        HMMs per class. A class with fewer training sequences has one HMM for each, with a warning.
     <sizes>
     topology : {"ergodic", "left-right", "left-right-skip"}
-        Which transitions are possible; see `fit_hmms`. Left-right HMMs are for sequences that run the same course every
-        time, such as letters or gestures. Their reduction starts once, from averages state by state, which is quicker
-        and better than restarts from single HMMs.
+        Which transitions are possible; see `fit_hmms`. Left-right HMMs are for sequences that take the same course
+        every time, such as letters or gestures. Their reduction starts once, from averages state by state, which is
+        faster and better than restarts from single HMMs.
     tau : int
-        Length of VHEM's virtual sequences. For ergodic HMMs small values do; for left-right HMMs take about the
-        length of the sequences, because shorter ones never see the last states.
+        Length of VHEM's virtual sequences. For ergodic HMMs small values are enough; for left-right HMMs use about the
+        length of the sequences, because shorter ones never reach the last states.
     n_virtual : float
         Virtual sequences per HMM, see `VHEM`.
     priors : {"empirical", "uniform"} or array of shape (n_classes,)
         Probabilities of the classes, in the order of `classes_`.
     likelihood : {"sequence", "frame"}
-        Whether log p(y | c) counts as it is, or divided by the number of frames. The first is Bayes' rule; with long
-        sequences it makes probabilities of 0 and 1 and priors without effect. The second keeps them soft.
+        Whether log p(y | c) is used as it is, or divided by the number of frames. The first is Bayes' rule; with long
+        sequences its probabilities are close to 0 and 1, and priors have no effect. The second keeps them soft.
     n_init : int
         Restarts of every sequence's HMM and of the reduction, or of EM.
     max_iter, tol : int, float
@@ -64,8 +64,8 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
     reg_covar : float
         Variance floor of the HMMs as a share of the data's variance, see `fit_hmms`.
     covars_prior : float
-        Prior on the variances of each sequence's HMM, in pseudo-counts, see `fit_hmms` (method "vhem" only). HMMs
-        with many states for their sequence's length are often better with less than the default.
+        Prior on the variances of each sequence's HMM, in pseudo-counts, see `fit_hmms` (method "vhem" only). HMMs with
+        many states relative to the length of their sequence are often better with less than the default.
     time_limit : float, optional
         Seconds per class after which EM begins no further iteration (method "em" only).
     <random_state>
@@ -165,8 +165,8 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def partial_fit(self, X: SequencesLike, y: Iterable[Any], classes: Iterable[Any] | None = None) -> Self:
         """Learn further classes, or more of old ones, without the sequences of earlier calls.
 
-        For a class that is already known, its centres, weighing as many sequences as they stand for, are pooled with
-        the HMMs of the new sequences, and reduced again. `priors` given as an array can not be used here.
+        For a known class, its centres, weighted by the sequences they represent, are pooled with the HMMs of the new
+        sequences and reduced again. `priors` cannot be an array here.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         y : array of shape (n,)
             The class of each: old or new.
         classes : ignored
-            scikit-learn announces all classes here; these may come one by one.
+            Ignored; present for API consistency. Classes may be added one by one.
 
         Returns
         -------
@@ -190,7 +190,10 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise InputError("{priors} is an array, which cannot grow with the classes", "use 'empirical' or 'uniform'")
         sequences, new, index = _labelled(X, y)
         if sequences.n_dims != self.n_features_in_:
-            raise ValueError(f"X has {sequences.n_dims} dimensions, but earlier sequences had {self.n_features_in_}.")
+            raise InputError(
+                "{X} has {n:dimension}, but earlier sequences had {before}",
+                n=Count(sequences.n_dims), before=self.n_features_in_,
+            )  # fmt: skip
         before, now = _label_types(self.classes_), _label_types(new)
         if before != now:
             problem = "y holds {now}, but the classes so far are {before}"
@@ -200,7 +203,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         if self.method == "em" and any(k is not None for k in known):
             old = next(c for c, k in zip(new.tolist(), known, strict=True) if k is not None)
             raise InputError(
-                "class {old!r} is known already, and {method:'em'} cannot add to it without its old sequences",
+                "class {old!r} is already known, and {method:'em'} cannot add to it without its old sequences",
                 "use {method:'vhem'}",
                 "fit again with all of them",
                 old=old,
@@ -258,7 +261,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
     def _learned(
         self, sequences: Sequences, index: IntArray, old: list[H3M | None], known: list[int | None]
     ) -> list[H3M]:
-        """Return one mixture for each class, with the old one of the class in it where there is one."""
+        """Return one mixture for each class, including the old one if there is one."""
         n_classes = int(index.max()) + 1
         counts = np.bincount(index)
         self._warn_of_small_classes(counts, old)
@@ -283,7 +286,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         warn_if_any(
             small,
             "{n} of {classes} classes {n:has|have} fewer sequences than {n_components:{k}}: each of these sequences "
-            "has an HMM of its own",
+            "has its own HMM",
             classes=len(counts),
             k=self.n_components,
             stacklevel=4,
@@ -309,7 +312,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         return fit.fit(sequences).model_
 
     def _merge(self, new: npt.NDArray[Any], models: list[H3M], counts: IntArray) -> None:
-        """Put the mixtures of some classes in the place of the old ones, or between them where the class is new."""
+        """Replace the mixtures of some classes, or insert those of new classes."""
         merged = dict(
             zip(self.classes_.tolist(), zip(self.class_models_, self.class_counts_, strict=True), strict=True)
         )
@@ -324,7 +327,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
 def class_log_likelihoods(models: list[H3M], sequences: Sequences, n_jobs: int | None = None) -> FloatArray:
     """Return log Σ_k ω_k p(y | HMM k) of every sequence under every mixture, (n, number of mixtures).
 
-    All mixtures are gone through together, so that many small ones cost no more than one large one.
+    All mixtures are evaluated together, so that many small ones cost no more than one large one.
     """
     pooled = H3M.pool(models)
     with np.errstate(divide="ignore"):
@@ -338,9 +341,10 @@ def _labelled(X: SequencesLike, y: Iterable[Any]) -> tuple[Sequences, npt.NDArra
     sequences = as_sequences(X)
     labels = np.asarray(y if isinstance(y, np.ndarray) else list(y))
     if isinstance(y, str) or labels.shape != (len(sequences),):
-        raise ValueError(f"y has shape {labels.shape} for {len(sequences)} sequences; give one class for each.")
+        problem = "{y} has shape {shape} for {n:sequence}"
+        raise InputError(problem, "give one class for each", shape=labels.shape, n=Count(len(sequences)))
     if any(label is None or label != label for label in labels.tolist()):  # noqa: PLR0124  (NaN is not a class)
-        raise ValueError("y has missing values; give every sequence a class, or leave it out.")
+        raise InputError("{y} has missing values", "give every sequence a class", "leave it out")
     check_observed(sequences)
     classes, index = np.unique(labels, return_inverse=True)
     return sequences, classes, index

@@ -11,7 +11,7 @@ from vhem.sequences import Sequences
 def cut_fragments(songs: Sequences, length: int, hop: int) -> tuple[Sequences, IntArray]:
     """Return the fragments of all songs, and the number of the song that each is from.
 
-    A song shorter than `length` is one fragment. Frames after the last whole fragment are left out.
+    A song shorter than `length` is one fragment. Frames after the last complete fragment are dropped.
 
     Examples
     --------

@@ -23,7 +23,7 @@ from vhem.supervised.classifier import class_log_likelihoods
 from vhem.supervised.fragments import cut_fragments
 
 TagModel: TypeAlias = H3M | MixtureOfLDS | GMM
-_CHUNK = 60_000  # frames of fragments that are in memory at once
+_CHUNK = 60_000  # frames of fragments in memory at once
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,13 +49,13 @@ class TaggingSettings:
 
 
 class Family(Protocol):
-    """What a method has to know. Song models are whatever it makes of them."""
+    """What a method has to provide. Song models are opaque to everyone else."""
 
     def learn_songs(self, songs: Sequences, s: TaggingSettings, rng: np.random.Generator) -> list[Any]:
         """Return a model of each song."""
 
     def learn_tag(self, models: list[Any], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator) -> Any:
-        """Return the model of a tag, from those of its songs and how much each of them counts."""
+        """Return the model of a tag, from those of its songs and their weights."""
 
     def log_likelihoods(self, songs: Sequences, tag_models: list[Any], s: TaggingSettings) -> FloatArray:
         """Return the log-likelihood per frame of every song, averaged over its fragments, under every tag, (n, V)."""
@@ -92,7 +92,7 @@ class ByVHEM:
 
 
 class ByEM(ByVHEM):
-    """A mixture of HMMs for each tag by EM, on the fragments of all its songs; nothing is learned of single songs."""
+    """A mixture of HMMs for each tag by EM, on the fragments of all its songs; nothing is learned from single songs."""
 
     def learn_songs(self, songs: Sequences, s: TaggingSettings, rng: np.random.Generator) -> list[Any]:
         """Keep the songs as they are."""
@@ -100,7 +100,7 @@ class ByEM(ByVHEM):
         return list(songs)
 
     def learn_tag(self, models: list[Any], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator) -> H3M:
-        """Run EM on the fragments, each song counting the same by all its fragments together."""
+        """Run EM on the fragments; all fragments of a song together have the same weight."""
         fragments, song = cut_fragments(Sequences(models), s.fragment_length, s.hop)
         counts = (weights / np.bincount(song))[song]
         fit = MixtureOfHMMs(
@@ -111,10 +111,10 @@ class ByEM(ByVHEM):
 
 
 class ByDTM:
-    """Linear dynamical systems in the place of HMMs: a mixture for each song by EM, reduced by HEM for each tag."""
+    """Linear dynamical systems instead of HMMs: a mixture for each song by EM, reduced by HEM for each tag."""
 
     def learn_songs(self, songs: Sequences, s: TaggingSettings, rng: np.random.Generator) -> list[MixtureOfLDS]:
-        """Learn the mixtures, one song after the other."""
+        """Learn the mixtures, one song after another."""
         complete_sequences(songs)
         return [self._song(Sequences([y]), s, seed) for y, seed in zip(songs, rng.spawn(len(songs)), strict=True)]
 
@@ -139,7 +139,7 @@ class ByDTM:
         return MixtureOfLDS(fit.centers_, pooled.weights @ fit.responsibilities_)
 
     def log_likelihoods(self, songs: Sequences, tag_models: list[MixtureOfLDS], s: TaggingSettings) -> FloatArray:
-        """Score the fragments, one tag after the other."""
+        """Score the fragments, one tag after another."""
         return _by_fragments(
             songs, s, lambda fragments: np.column_stack([model.score_samples(fragments) for model in tag_models])
         )
@@ -170,7 +170,7 @@ class ByGMM:
         return GMM(pooled.weights @ fit.responsibilities_, fit.mixture_.means, fit.mixture_.covars)
 
     def log_likelihoods(self, songs: Sequences, tag_models: list[GMM], s: TaggingSettings) -> FloatArray:
-        """Average the frames of each song, gone through whole under HMMs of one state."""
+        """Average over the frames of each song, under HMMs of one state."""
         one = np.ones((1, 1))
         hmms = [H3M([HMM(one[0], one, m.means[None], m.covars[None], m.weights[None])]) for m in tag_models]
         return class_log_likelihoods(hmms, songs, s.n_jobs) / songs.lengths[:, None]

@@ -1,4 +1,4 @@
-"""H3MTagger: says which of many tags suit a song, and which songs suit a tag."""
+"""H3MTagger: finds the tags that fit a song, and the songs that fit a tag."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer
+from vhem._support.errors import Count, InputError, ParameterError
 from vhem._support.indexing import positions
 from vhem._support.randomness import generator
 from vhem._support.saving import Kind, Saveable, State, attributes, check_types, register, register_estimator
@@ -24,7 +25,7 @@ from vhem.supervised.tag_models import FAMILIES, TaggingSettings, TagModel
 
 
 class Songs(Saveable):
-    """Songs with their models, as `H3MTagger.learn_songs` makes them: to be used for any number of fits.
+    """Songs with their models, as returned by `H3MTagger.learn_songs`, for any number of fits.
 
     ``songs[index]`` chooses some, so that scikit-learn's splitters can.
 
@@ -35,16 +36,18 @@ class Songs(Saveable):
     models : list
         The model of each.
     made_by : dict
-        The parameters of the tagger that bear on them.
+        The parameters of the tagger that affect them.
     """
 
     sequences: Sequences
-    models: list[TagModel | FloatArray]  # by "em" nothing is learned of a song
+    models: list[TagModel | FloatArray]  # with "em" nothing is learned from single songs
     made_by: dict[str, Any]
 
     def __init__(self, sequences: Sequences, models: list[Any], made_by: dict[str, Any]) -> None:
         if len(models) != len(sequences):
-            raise ValueError(f"there are {len(models)} models for {len(sequences)} songs; give one for each.")
+            raise InputError(
+                "there are {n:model} for {m:song}", "give one for each", n=Count(len(models)), m=Count(len(sequences))
+            )
         self.sequences, self.models, self.made_by = sequences, models, made_by
 
     @property
@@ -72,7 +75,7 @@ class Annotation(NamedTuple):
 
 @documented
 class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
-    """Annotate songs with tags, and find songs for a tag, by one model per tag.
+    """Annotate songs with tags, and find songs for a tag, with one model per tag.
 
     Supervised multiclass labelling: songs are cut into fragments; a small mixture of HMMs is learned for every song by
     EM; those of all songs that have a tag are pooled and reduced to the tag's model by `VHEM`. A song Y with fragments
@@ -89,12 +92,12 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
     n_states, n_mix : int
         States of each HMM (dimensions of the state of a linear system), Gaussians per state.
     song_states, song_mix : int, optional
-        The same for the models of songs, with "vhem"; None: as the models of tags.
+        The same for the models of songs, with "vhem"; None: as for the models of tags.
     covariance_type : {"diag", "full"}
         Form of the covariances.
     fragment_length, hop : int
-        Frames of a fragment, and from the start of one to the start of the next; None: half a fragment. Shorter songs
-        are one fragment.
+        Frames per fragment, and frames from the start of one to the start of the next; None: half a fragment. Shorter
+        songs are one fragment.
     tau : int, optional
         Length of the virtual sequences of the reduction; None: that of a fragment.
     n_virtual : float
@@ -195,7 +198,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Songs
-            To be given, whole or in part, to `fit` and `predict_proba` of taggers with the same parameters.
+            To be passed, all or some of them, to `fit` and `predict_proba` of taggers with the same parameters.
         """
         settings = self._settings()
         sequences = as_sequences(X)
@@ -209,9 +212,9 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : list of (T_i, d) arrays, 3-D array, Sequences or Songs
-            The songs, or what `learn_songs` made of them.
+            The songs, or the result of `learn_songs`.
         y : array of shape (n, V)
-            Whether a song has a tag; or how much, between 0 and 1: such a song counts in the tag's model by that.
+            Whether a song has a tag; values between 0 and 1 are its weight in the tag's model.
         tag_names : list, optional
             Names of the tags.
 
@@ -241,7 +244,10 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         sequences = X.sequences if isinstance(X, Songs) else as_sequences(X)
         if sequences.n_dims != self.n_features_in_:
-            raise ValueError(f"X has {sequences.n_dims} dimensions, but training songs had {self.n_features_in_}.")
+            raise InputError(
+                "{X} has {n:dimension}, but the training songs had {before}",
+                n=Count(sequences.n_dims), before=self.n_features_in_,
+            )  # fmt: skip
         check_observed(sequences)
         return FAMILIES[self.method].log_likelihoods(sequences, self.tag_models_, self._settings())
 
@@ -259,11 +265,12 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         ]
 
     def retrieve(self, X: SequencesLike | Songs, tag: Any, n_songs: int | None = None) -> IntArray:
-        """Return the numbers of the songs that a tag, given by its name, suits best: best first, all or `n_songs`."""
+        """Return the indices of the songs that fit a tag, given by name, best first: all, or `n_songs`."""
         check_is_fitted(self)
         if tag not in self.tag_names_:
             more = " and others" if len(self.tag_names_) > 10 else ""
-            raise ValueError(f"there is no tag {tag!r}; there are {', '.join(map(repr, self.tag_names_[:10]))}{more}.")
+            known = ", ".join(map(repr, self.tag_names_[:10])) + more
+            raise ParameterError("tag", tag, "must be one of the tags {known}", known=known)
         column = self.predict_proba(X)[:, self.tag_names_.index(tag)]
         return np.asarray(np.argsort(-column, kind="stable")[:n_songs], dtype=np.int64)
 
@@ -283,7 +290,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         return TaggingSettings(**given, song_states=song_states, song_mix=song_mix, hop=hop, tau=tau)
 
     def _song_size(self) -> tuple[int, int]:
-        """Return the states of a song's HMMs and the Gaussians of each; only "vhem" has them differ from a tag's."""
+        """Return the states and Gaussians per state of a song's HMMs; only with "vhem" may they differ from a tag's."""
         sizes = []
         for name, otherwise in (("song_states", self.n_states), ("song_mix", self.n_mix)):
             size = getattr(self, name)
@@ -298,24 +305,28 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
 
     def _check_songs(self, songs: Songs) -> None:
         made = songs.made_by
-        if "song_states" not in made:  # a file from when songs had the size of tags
+        if "song_states" not in made:  # an older file, in which songs have the size of tags
             made = {**made, "song_states": made.get("n_states"), "song_mix": made.get("n_mix")}
         for name, value in self._song_parameters().items():
             if made.get(name) != value:
-                raise ValueError(
-                    f"the songs were learned with {name}={made.get(name)!r}, but this tagger has {value!r}; "
-                    "learn them again by learn_songs."
-                )
+                raise InputError(
+                    "the songs were learned with {name}={before!r}, but this tagger has {name}={value!r}",
+                    "learn them again with learn_songs",
+                    name=name, before=made.get(name), value=value,
+                )  # fmt: skip
 
 
 def _checked_tags(y: npt.ArrayLike, n_songs: int) -> FloatArray:
     weights = np.asarray(y, dtype=np.float64)
     if weights.ndim != 2 or weights.shape[0] != n_songs or not weights.size:
-        raise ValueError(f"y has shape {weights.shape} for {n_songs} songs; it must be (songs, tags).")
+        raise InputError(
+            "{y} has shape {shape} for {n:song}; it must be (songs, tags)", shape=weights.shape, n=Count(n_songs)
+        )
     wrong = ~(np.isfinite(weights) & (weights >= 0) & (weights <= 1))
     if wrong.any():
         song, tag = (int(i) for i in np.argwhere(wrong)[0])
-        raise ValueError(f"y is {weights[song, tag]} for song {song}, tag {tag}; tags are 0, 1 or between.")
+        problem = "{y} is {value} for song {song}, tag {tag}; values must be from 0 to 1"
+        raise InputError(problem, value=weights[song, tag], song=song, tag=tag)
     return weights
 
 
@@ -323,12 +334,13 @@ def _checked_names(tag_names: Iterable[Any] | None, weights: FloatArray) -> list
     V = weights.shape[1]
     names = list(range(V)) if tag_names is None else [getattr(name, "item", lambda n=name: n)() for name in tag_names]
     if len(names) != V or len(set(names)) != V:
-        raise ValueError(f"tag_names must have one name, all different, for each of {V} tags, got {names[:20]}.")
+        raise ParameterError("tag_names", names[:20], "must have a different name for each of {n:tag}", n=Count(V))
     empty = np.flatnonzero(~weights.any(axis=0))
     if len(empty):
-        raise ValueError(
-            f"tag {names[empty[0]]!r} has no song ({len(empty)} such tags); leave out tags that no training song has."
-        )
+        raise InputError(
+            "{n:tag} {n:has|have} no song, {tag!r} first", "leave out tags that no training song has",
+            n=Count(len(empty)), tag=names[empty[0]],
+        )  # fmt: skip
     return names
 
 

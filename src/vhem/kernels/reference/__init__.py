@@ -1,1 +1,1 @@
-"""The equations in readable NumPy: the truth for tests, and the engine where nothing is compiled."""
+"""The equations in readable NumPy: the reference for tests, and the engine if nothing is compiled."""

@@ -1,4 +1,4 @@
-"""The E-step of Baum-Welch in readable NumPy: the truth that the compiled kernel is tested against.
+"""The E-step of Baum-Welch in readable NumPy: the reference that the compiled kernel is tested against.
 
 Everything runs in logs and for one pair of a sequence and an HMM at a time. Letters: forward probabilities α,
 posteriors γ of states and ξ of transitions, shares η of a state's components.

@@ -1,7 +1,7 @@
 """Sequences under HMMs in readable NumPy: emission densities, forward, posteriors, Viterbi.
 
-Everything runs in logs, so nothing underflows whatever the length of a sequence. Shapes: n sequences, whose T
-frames lie one below the other in X (T, d); sequence i is ``X[offsets[i]:offsets[i + 1]]``.
+Everything runs in logs, so nothing underflows whatever the length of a sequence. Shapes: n sequences, whose T frames
+are concatenated in X (T, d); sequence i is ``X[offsets[i]:offsets[i + 1]]``.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem.kernels.models import Models
 from vhem.kernels.stopping import check_stopped
 
-LEAST_LOG = -1e290  # log-densities stay finite, however far a frame lies from a mean
+LEAST_LOG = -1e290  # log-densities stay finite, however far a frame is from a mean
 
 
 def emission_log_density(models: Models, X: FloatArray) -> FloatArray:
     """Return log b_s(y) = log Σ_m c_m f_m(y) of every frame, HMM and state, (T, K, S); −∞ in states that only pad.
 
-    NaN is a missing value and is integrated out; a frame that misses everything has density one.
+    NaN is a missing value and is integrated out; a frame without any value has density one.
     """
     return np.asarray(np.logaddexp.reduce(component_log_density(models, X), axis=-1))
 

@@ -1,4 +1,4 @@
-"""The probability product kernel between HMMs in NumPy, in logs: the truth that the compiled kernel is tested against.
+"""The probability product kernel between HMMs in NumPy, in logs: the reference for the compiled kernel.
 
 Letters: model i of `a` with states β, γ and components m; model j of `b` with states ρ, σ and components ℓ. The power
 is written `power`, since ρ is taken.

@@ -1,8 +1,8 @@
-"""VHEM's equations in NumPy, to be read beside the formulas: the truth that the compiled kernels are tested against.
+"""VHEM's equations in NumPy, to be read along with the formulas: the reference for the compiled kernels.
 
 Letters: base model i with states β, γ and components m; reduced model j with states ρ, σ and components ℓ. Axes of
-arrays are written behind them, as in `E[i,β,ρ]`. Everything is done in logs and for one reduced model at a time, over
-a slice of base models small enough for memory; nothing is skipped.
+arrays follow their names, as in `E[i,β,ρ]`. Everything is done in logs and for one reduced model at a time, over a
+slice of base models small enough for memory; nothing is skipped.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 // What all parts share: the data, elements whose text is always text, colours, numbers, the tree's arithmetic.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const COLORS = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#999999"];
-// Known classes have colours of their own, lest they be taken for states: Tol's muted scheme, safe for colour-blind readers.
+// Known classes have their own colours, so that they are not mistaken for states: Tol's muted scheme, safe for colour-blind readers.
 const CLASS_COLORS = [
   "#88CCEE",
   "#CC6677",
@@ -19,7 +19,7 @@ const N = DATA.members.names.length;
 
 const color = (k) => COLORS[k % COLORS.length];
 function classColor(k) {
-  // beyond ten classes the same hues come darker, then lighter
+  // beyond ten classes the same hues are repeated darker, then lighter
   const [towards, part] = [
     [0, 0],
     [0, 0.4],

@@ -1,4 +1,4 @@
-// The chain: numbered discs, arrows as wide as their probability, a ring that is dark as far as the state is a start.
+// The chain: numbered discs, arrows as wide as their probability, a ring whose dark part is the probability of starting there.
 function chain(model, places, radius, outwards) {
   const arrows = [],
     discs = [];
@@ -41,7 +41,7 @@ function chain(model, places, radius, outwards) {
   return [...arrows, ...discs];
 }
 function apart(places, gap) {
-  // discs that would cover one another give way to each other
+  // discs that would overlap are moved apart
   const out = places.map((place) => [...place]);
   for (let round = 0; round < 60; round += 1)
     for (let a = 0; a < out.length; a += 1)
@@ -96,7 +96,7 @@ function wedge(x, y, radius, part) {
 }
 
 function spread(places, gap) {
-  // discs side by side where they would cover one another
+  // discs side by side if they would overlap
   const order = places.map((x, k) => [x, k]).sort((a, b) => a[0] - b[0]),
     out = [];
   let last = -Infinity;

@@ -1,12 +1,12 @@
 // The cards: every centre of a level drawn, with its size and its mix of classes. Drawn when they come into view.
 const LEGEND = {
-  1: "Each curve is where a state's values lie, as high as the share of time spent in it.",
-  2: "Each ellipse is where a state's observations lie (two standard deviations).",
+  1: "Each curve shows where a state's values lie, scaled by the share of time spent in it.",
+  2: "Each ellipse shows where a state's observations lie (two standard deviations).",
   3: "Each line is the mean of a state over the dimensions; bands are one standard deviation.",
 };
 function legend() {
   const chainText =
-    " Arrows are as wide as the probability to go there next (from 5 %), loops as that to stay; the dark part of a number's ring is the probability to start there.";
+    " Arrows are as wide as the probability of going there next (from 5 %), loops as that of staying; the dark part of a number's ring is the probability of starting there.";
   const likeText = DATA.layers[0].length
     ? " States of a member have the colour of the most similar state of its cluster."
     : "";
@@ -14,7 +14,7 @@ function legend() {
     LEGEND[Math.min(3, DATA.dims)] +
     (DATA.dims <= 2
       ? chainText
-      : " The chain is drawn where a cluster is opened, with arrows as wide as their probability.") +
+      : " Open a cluster to see its chain, with arrows as wide as their probability.") +
     likeText
   );
 }

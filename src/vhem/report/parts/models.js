@@ -1,4 +1,4 @@
-// An HMM as its number of dimensions asks for; `behind` are members drawn faintly, `small` leaves out what needs room.
+// An HMM, drawn according to its number of dimensions; `behind` are members drawn faintly, `small` leaves out what needs room.
 function drawModel(model, { behind = [], small = false } = {}) {
   const label = describe(model);
   if (DATA.dims === 2) return drawMap(model, behind, label);

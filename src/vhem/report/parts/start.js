@@ -34,7 +34,7 @@ function drawBounds() {
     el(
       "h3",
       {},
-      `Bound of ${TOP > 1 ? "the first level's " : ""}${count(restarts.length, "restart")}; the one kept is thick`,
+      `Bound of ${TOP > 1 ? "the first level's " : ""}${count(restarts.length, "restart")}; the one kept is bold`,
     ),
     picture(
       width,
@@ -85,7 +85,7 @@ function showDivergence() {
         el(
           "caption",
           {},
-          `Divergence of sequences of the row's centre from the column's, in nats per frame${TOP > 1 ? ", level 1" : ""}: 0 is alike`,
+          `Divergence of sequences of the row's centre from the column's, in nats per frame${TOP > 1 ? ", level 1" : ""}: 0 means alike`,
         ),
         el(
           "thead",

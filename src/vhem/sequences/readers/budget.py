@@ -8,11 +8,11 @@ from pathlib import Path
 from vhem._support.errors import InputError
 
 _FREE = 1 << 26  # bytes that every file may unpack to
-_RATIO = 300  # and so many more for each byte; tables shrink by a factor of 5 to 50 when they are compressed
+_RATIO = 300  # and this many more per byte; tables shrink by a factor of 5 to 50 when they are compressed
 
 
 class Budget:
-    """What is left of the bytes that a file may unpack to.
+    """The remaining bytes that a file may unpack to.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Budget:
         if not self.allows(0):
             raise InputError(
                 "{path} has {size:,} bytes, but unpacks to more than {ratio} times as much",
-                "If that is right, unpack it yourself and read what comes out",
+                "If that is correct, unpack it yourself and read the result",
                 path=self._path, size=self._path.stat().st_size, ratio=_RATIO,
             )  # fmt: skip
 

@@ -23,13 +23,13 @@ class Motion(NamedTuple):
 
     joint_names: list[str]
     parents: list[int]  #: of every joint; -1 for the root
-    offsets: FloatArray  #: (joints, 3) of every joint from its parent at rest
+    offsets: FloatArray  #: (joints, 3) of every joint from its parent, at rest
     channel_names: list[tuple[str, str]]  #: joint and kind, in the order of the columns
     channels: FloatArray  #: (T, channels) as in the file, angles in degrees
     frame_time: float  #: seconds
 
     def positions(self) -> FloatArray:
-        """Return the joints' positions in the room, (T, joints, 3), by forward kinematics.
+        """Return the joints' positions in space, (T, joints, 3), by forward kinematics.
 
         A joint's frame is its parent's, shifted by its offset and turned by its own rotations in their channels' order.
         """
@@ -64,7 +64,7 @@ def read_bvh(path: str | Path) -> Motion:
     Returns
     -------
     Motion
-        Skeleton and channels; `Motion.positions` gives the joints' places.
+        Skeleton and channels; `Motion.positions` gives the joints' positions.
     """
     text = Path(path).read_text(encoding="utf-8-sig", errors="replace")
     head, found, body = text.partition("MOTION")
@@ -92,7 +92,7 @@ def _read_hierarchy(
     parents: list[int] = []
     offsets: list[list[float]] = []
     channels: list[tuple[str, str]] = []
-    above, inside_end = [-1], False  # the joints around the present one, and whether this is the tip of a limb
+    above, inside_end = [-1], False  # the joints above the current one, and whether this is the tip of a limb
     try:
         for word in words:
             if word in ("ROOT", "JOINT"):

@@ -42,7 +42,7 @@ def is_missing(cell: Any) -> bool:
 
 
 def number(cell: Any, comma: bool) -> float:
-    """Return the number in a cell, NaN where it is missing; with `comma`, decimals are written with one."""
+    """Return the number in a cell, NaN if it is missing; with `comma`, decimals are written with a comma."""
     if is_missing(cell):
         return math.nan
     if not isinstance(cell, str):
@@ -51,8 +51,8 @@ def number(cell: Any, comma: bool) -> float:
         raise CellError("has the {kind} {value}, not a number", value=cell, kind=type(cell).__name__)
     text = cell.strip()
     if comma and "." in text:
-        problem = "has {shown}, with a point where decimals have commas"
-        raise CellError(problem, "write all numbers in one way", value=cell, shown=quoted(cell))
+        problem = "has {shown}, with a point, where other decimals have commas"
+        raise CellError(problem, "write all numbers in the same way", value=cell, shown=quoted(cell))
     if comma:
         text = text.replace(",", ".")
     elif _DECIMAL_COMMA.fullmatch(text):
@@ -87,7 +87,7 @@ def numbers(cells: Sequence[Any], comma: bool) -> FloatArray:
 
 
 def _plain_numbers(cells: Sequence[Any], comma: bool) -> FloatArray | None:
-    """Return the numbers where all cells are plain ones: the quick way, taken nearly always."""
+    """Return the numbers if all cells are plain numbers: the fast path, taken nearly always."""
     try:
         found = np.fromiter(map(float, cells), np.float64, len(cells))
         text = "".join(cells)
@@ -118,7 +118,7 @@ def looks_numeric(cells: Sequence[Any]) -> bool:
 
 
 def name(cell: Any) -> str:
-    """Return what a cell of an id or group column says: 1, 1.0 and "1" in a spreadsheet are one name."""
+    """Return the name in a cell of an id or group column: 1, 1.0 and "1" in a spreadsheet are the same name."""
     if isinstance(cell, float) and cell.is_integer():  # spreadsheets have no integers
         return str(int(cell))
     if isinstance(cell, (datetime.datetime, datetime.date, datetime.time)):
@@ -127,5 +127,5 @@ def name(cell: Any) -> str:
 
 
 def tidy_names(names: list[str]) -> list[Any]:
-    """Return names as integers where all are written as such; "007" stays text, and so do other scripts' digits."""
+    """Return names as integers if all are written as such; "007" stays text, and so do other scripts' digits."""
     return [int(n) for n in names] if all(map(_PLAIN_INTEGER.fullmatch, names)) else list(names)

@@ -21,7 +21,7 @@ from vhem.sequences.readers.roles import Roles, given_or_guessed, listed
 from vhem.sequences.readers.rows import Columns, Rows
 from vhem.sequences.readers.times import Times, times
 
-_SAMPLE = 2000  # rows that say what a column holds
+_SAMPLE = 2000  # rows used to find out what a column holds
 
 
 def read_rows(rows: Rows, options: Options) -> Reading:
@@ -75,7 +75,7 @@ class _Gathered:
         self._n_rows += len(chunk[0])
 
     def sequences(self) -> Sequences:
-        """Return what was gathered, which is let go: a large table is not held twice."""
+        """Return what was gathered and release it: a large table is not held twice."""
         roles, X = self._roles, np.concatenate(self._values)
         self._values.clear()
         ids = joined([self._coded(name) for name in roles.id]) if roles.id else self._one_sequence()
@@ -95,7 +95,7 @@ class _Gathered:
         kinds = sorted({part.kind for part in self._times})
         if len(kinds) > 1:
             problem = "column {column!r} has {kinds}"
-            raise InputError(problem, "use one form in all rows", column=self._roles.time, kinds=" and ".join(kinds))
+            raise InputError(problem, "use one format in all rows", column=self._roles.time, kinds=" and ".join(kinds))
         return np.concatenate([part.values for part in self._times])
 
 

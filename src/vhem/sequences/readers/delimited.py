@@ -15,12 +15,12 @@ from vhem._support.errors import InputError, ParameterError
 from vhem.sequences.readers.budget import Budget
 from vhem.sequences.readers.rows import Block, Columns, is_blank, row_blocks
 
-_CHARACTERS = 1 << 20  # at a time, where text has no quotes
+_CHARACTERS = 1 << 20  # at a time, if the text has no quotes
 _DELIMITERS = "\t;,|"
 
 
 def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
-    """Yield the rows of a csv or tsv; what separates cells is seen in the header."""
+    """Yield the rows of a csv or tsv; the delimiter is detected from the header."""
     try:
         with _opened(path, encoding) as file:
             for first in iter(file.readline, ""):
@@ -31,7 +31,7 @@ def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
                     yield from _text_blocks(file, delimiter, len(header), Budget(path))
     except UnicodeDecodeError as fault:
         raise InputError(
-            "{path} is not in {code}: byte {byte:#x} has no meaning there",
+            "{path} is not in {code}: byte {byte:#x} is invalid there",
             "Give its {encoding}, often 'cp1252' for files from Windows", "save it as UTF-8",
             path=path, code=encoding or "UTF-8", byte=fault.object[fault.start],
         ) from None  # fmt: skip
@@ -42,7 +42,7 @@ def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
         cure = "give one like 'utf-8', 'utf-16' or 'cp1252'"
         raise ParameterError("encoding", encoding, "{value!r} is not known", cure) from None
     except (EOFError, gzip.BadGzipFile, zlib.error) as fault:
-        cure = "Compress it anew, or copy it again"
+        cure = "Compress or copy it again"
         raise InputError("{path} is truncated or damaged: {fault}", cure, path=path, fault=fault) from None
     except csv.Error as fault:
         problem = "{path} cannot be read as a table: {fault}"
@@ -50,7 +50,7 @@ def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
 
 
 def _opened(path: Path, encoding: str | None) -> IO[str]:
-    """Open a text, in UTF-8 (or UTF-16 where it begins like that) unless an encoding is given."""
+    """Open a text file, in UTF-8 (or UTF-16 if it begins with its mark) unless an encoding is given."""
     opener: Any = gzip.open if path.suffix.lower() == ".gz" else open
     if encoding is None:
         with opener(path, "rb") as file:
@@ -65,7 +65,7 @@ def _csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
 
 
 def _text_blocks(file: IO[str], delimiter: str, width: int, budget: Budget) -> Iterator[Block]:
-    """Yield the rest of a text: cut at once where it has no quotes, by the csv module from the first quote on."""
+    """Yield the rest of a text: split directly if it has no quotes, by the csv module from the first quote on."""
     tail = ""
     while text := file.read(_CHARACTERS):
         budget.spend(len(text))
@@ -83,7 +83,7 @@ def _text_blocks(file: IO[str], delimiter: str, width: int, budget: Budget) -> I
 
 
 def _plain_block(text: str, delimiter: str, width: int) -> Block:
-    """Return whole lines without quotes as columns, or row by row where a line has too few or too many cells."""
+    """Return whole lines without quotes as columns, or row by row if a line has too few or too many cells."""
     text = text.replace("\r\n", "\n")
     n = text.count("\n")
     # A mark before the first cell of each line: if every width-th cell has the mark, all lines have that width.

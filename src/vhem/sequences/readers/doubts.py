@@ -13,21 +13,21 @@ from vhem.sequences.readers.roles import shortened
 
 _NINES = [float(sign * (10**k - 1)) for k in range(2, 10) for sign in (-1, 1)]  # ±99, ±999, …
 _CODES = np.array([*_NINES, -(2.0**15), -(2.0**31)])
-_FEW = 3  # rows or sequences that are too few to be surprised by
+_FEW = 3  # with fewer rows or sequences, nothing is surprising
 
 
 def warn_of_doubts(reading: Reading) -> None:
-    """Warn of what a reader cannot know to be wrong, but a user would want to know."""
+    """Warn about what a reader cannot know to be wrong, but a user would want to know."""
     sequences, names = reading.sequences, reading.roles.values
     if len(sequences) >= _FEW and sequences.lengths.max() == 1:
         _warn_of_single_frames(len(sequences), reading.roles.id)
-    low, high = np.fmin.reduce(sequences.X), np.fmax.reduce(sequences.X)  # NaN where a column has no value
+    low, high = np.fmin.reduce(sequences.X), np.fmax.reduce(sequences.X)  # NaN if a column has no value
     constant = np.flatnonzero((low == high) & (len(sequences.X) >= _FEW))
     if len(constant):
         warnings.warn(
             InputWarning(
-                "the same value in every row: column {columns}. It tells nothing apart",
-                "leave it out, by naming the others as {values}",
+                "column {columns} has the same value in every row, and so carries no information",
+                "leave it out by listing the others in {values}",
                 columns=shortened([names[j] for j in constant]),
             ),
             stacklevel=3,
@@ -59,7 +59,7 @@ def _warn_of_code(column: FloatArray, code: float, name: str) -> None:
         warnings.warn(
             InputWarning(
                 "column {column!r} is {code:g} in {n} rows, and between {low:g} and {high:g} in the others",
-                "if that stands for a missing value, leave those cells empty",
+                "if that means a missing value, leave those cells empty",
                 column=name, code=code, n=n, low=low, high=high,
             ),
             stacklevel=4,

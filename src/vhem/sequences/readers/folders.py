@@ -17,7 +17,7 @@ Read = Callable[[Path], Reading]
 
 
 def found_files(path: Path) -> tuple[list[Path], Path]:
-    """Return the files of a folder or pattern, and the folder that all are below."""
+    """Return the files of a folder or pattern, and the folder that contains them all."""
     if path.is_dir():
         files = sorted(p for p in path.rglob("*") if p.is_file() and is_data(p.relative_to(path)))
         if not files:
@@ -25,7 +25,7 @@ def found_files(path: Path) -> tuple[list[Path], Path]:
         return files, path
     files = sorted(Path(name) for name in glob.glob(str(path), recursive=True) if Path(name).is_file())
     if not files and glob.has_magic(str(path)):
-        raise FileNotFoundError(f"no file fits the pattern {path}. Check it; it is looked for in {Path().resolve()}.")
+        raise FileNotFoundError(f"no file matches the pattern {path}. Check it; the search was in {Path().resolve()}.")
     if not files:
         existing_file(path)
     return files, _common_folder(files)
@@ -69,7 +69,7 @@ def read_each(files: list[Path], root: Path, read: Read) -> Reading:
 
 
 def read_as_one(files: list[Path], read: Read) -> Reading:
-    """Return the sequences of a long table in several files; a sequence lies in one of them."""
+    """Return the sequences of a long table in several files; each sequence must be in one of them."""
     readings = [read(path) for path in files]
     roles = readings[0].roles
     _check_same(files, [reading.roles for reading in readings])
@@ -79,7 +79,7 @@ def read_as_one(files: list[Path], read: Read) -> Reading:
     for key, path in zip(keys, files_of, strict=True):
         if owner.setdefault(key, path) != path:
             problem = "sequence {key!r} is in {one} and in {other}"
-            raise InputError(problem, "a sequence is in one file", key=key, one=owner[key], other=path)
+            raise InputError(problem, "a sequence must be in one file", key=key, one=owner[key], other=path)
     groups = None if roles.group is None else alike(g for reading in readings for g in reading.sequences.groups or [])
     return Reading(Sequences._joined([reading.sequences for reading in readings], keys, groups), roles)
 

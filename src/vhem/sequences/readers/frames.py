@@ -22,9 +22,9 @@ def read_frame(
     """Return the sequences of a table; `Sequences.from_table` documents the arguments."""
     chosen, id_columns = listed(values), listed(id_column)
     if not chosen:
-        raise InputError("{values} names no column", "list the columns that hold the frame's values")
+        raise InputError("{values} is empty", "list the columns that hold the frame's values")
     if not id_columns:
-        raise InputError("{id} names no column", "give the column, or columns, that name the sequence of each row")
+        raise InputError("{id} is empty", "give the column or columns that identify the sequence of each row")
     _check_columns(frame, [*id_columns, *chosen, *listed(time), *listed(group)])
     ids = joined([_factorised(frame, name) for name in id_columns])
     X = np.column_stack([_numbers(frame, name, len(ids.codes)) for name in chosen])
@@ -34,7 +34,7 @@ def read_frame(
 
 
 def is_lazy(frame: Any) -> bool:
-    """Whether a table is a query that has not been run, as polars' LazyFrame is."""
+    """Whether a table is a query that has not been run, like polars' LazyFrame."""
     return type(frame).__name__ == "LazyFrame"
 
 
@@ -83,7 +83,7 @@ def _numbers(frame: Any, name: str, n_rows: int) -> FloatArray:
 
 
 def _times(frame: Any, name: str) -> npt.NDArray[Any]:
-    """Return a column of times; those with zones as instants, text as what it says."""
+    """Return a column of times; those with zones as instants, text as parsed."""
     if getattr(getattr(frame[name], "dtype", None), "tz", None) is not None:  # pandas keeps zones apart
         values = np.asarray(frame[name], dtype="datetime64[ns]")
     else:
@@ -99,7 +99,7 @@ def _times(frame: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _missing(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Return where NaN, NaT, None or pandas' NA stands."""
+    """Return where a column has NaN, NaT, None or pandas' NA."""
     if values.dtype.kind in "fmM":
         return np.asarray(np.isnan(values))
     if values.dtype.kind != "O":
@@ -128,7 +128,7 @@ def _factorised(frame: Any, name: str) -> Coded:
 
 
 def arrow_coded(column: Any, name: str) -> Coded:
-    """Return a column of pyarrow's as numbers, without a look at every row."""
+    """Return a pyarrow column as numbers, without looking at every row."""
     encoded = column.combine_chunks().dictionary_encode()
     if hasattr(encoded, "combine_chunks"):
         encoded = encoded.combine_chunks()

@@ -27,7 +27,7 @@ def read_npz(path: Path) -> Reading:
 
 
 def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    if not zipfile.is_zipfile(path):  # NumPy would take it for a pickle
+    if not zipfile.is_zipfile(path):  # NumPy would take it as a pickle
         raise InputError("{path} is not an npz file, or is damaged", "Write it again with numpy.savez", path=path)
     try:
         with zipfile.ZipFile(path) as parts:
@@ -39,7 +39,7 @@ def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     except ValueError as fault:
         cure = "Save plain arrays of numbers or text in it"
         raise InputError("{path} cannot be read: {fault}", cure, path=path, fault=fault) from None
-    except Exception as fault:  # zipfile and zlib have errors of their own
+    except Exception as fault:  # zipfile and zlib have their own errors
         raise InputError("{path} is not an npz file, or is damaged: {fault}", path=path, fault=fault) from None
 
 

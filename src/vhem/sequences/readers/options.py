@@ -38,7 +38,7 @@ class Reading(NamedTuple):
 
 @contextmanager
 def errors_of(path: Path) -> Iterator[None]:
-    """Put the file's name before whatever goes wrong with what it holds."""
+    """Prefix errors about a file's content with its name."""
     try:
         yield
     except (OSError, TypeError, ValueError) as fault:
@@ -57,7 +57,7 @@ def extension(path: Path) -> str:
 
 
 def without_extension(path: Path) -> str:
-    """Return a file's name without the known extension: all else that has a point in it is part of the name.
+    """Return a file's name without the known extension: any other dots are part of the name.
 
     Examples
     --------

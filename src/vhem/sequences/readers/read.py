@@ -41,12 +41,12 @@ def read_sequences(
         A long table with one row per frame: csv, tsv (also compressed, .csv.gz), parquet, xls, xlsx. Or npz: arrays `X`
         and `lengths` (and perhaps `ids` and `groups`), one 3-D array (n, T, d), or one (T, d) array for each sequence.
         Or a BVH motion file: one sequence, its channels as columns. A folder, or a pattern such as ``"data/*.csv"``:
-        each file is one sequence, named by the file; sub-folders become groups; hidden files and folders are left out.
+        each file is one sequence, named by the file; sub-folders become groups; hidden files and folders are skipped.
         With `id`, the files are parts of one long table instead.
     id : str or list of str, optional
-        Column, or columns together (subject and trial), that name the sequence of each row. An empty list: all rows are
-        one sequence. If not given, columns named like "id", or "subject" and "trial", are taken, or the only column of
-        text; if that is not clear, the error lists the columns.
+        Column, or several columns (subject and trial), that identify the sequence of each row. An empty list: all rows
+        are one sequence. If not given, columns named like "id", or "subject" and "trial", are taken, or the only column
+        of text; if that is not clear, the error lists the columns.
     time : str, optional
         Column by which the rows of a sequence are sorted: numbers or ISO dates, with time zones or without. If not
         given, a single column named like "time" or "frame" is taken, else rows stay in the order of the file.
@@ -54,19 +54,19 @@ def read_sequences(
         Columns of values; all other columns of numbers if not given. Empty cells, "NA", "NaN", "null", "-" and "." are
         missing values.
     group : str, optional
-        Column of what each sequence belongs to, such as a person.
+        Column that groups sequences, such as the person.
     decimal : {"auto", ".", ","}
-        How decimals are written.
+        The decimal separator.
     encoding : str, optional
-        Of text; UTF-8 (with or without mark) or UTF-16 by default.
+        Encoding of text; UTF-8 (with or without a byte-order mark) or UTF-16 by default.
     sheet : str or int
-        Sheet of a spreadsheet, by name or place.
+        Sheet of a spreadsheet, by name or index.
 
     Returns
     -------
     Sequences
-        With ids and groups, in the order of their first rows. Ids are integers where all are written as plain ones,
-        else text: "007" stays as it is. `Sequences.keys` has the cells of several id columns as tuples.
+        With ids and groups, in the order of their first rows. Ids are integers if all are written as plain integers,
+        otherwise text: "007" stays as it is. `Sequences.keys` has the cells of several id columns as tuples.
 
     Warns
     -----
@@ -76,8 +76,8 @@ def read_sequences(
 
     Notes
     -----
-    Text is read in parts: ten million rows of two values need about as much memory as the numbers themselves, a few
-    times over. Spreadsheets and parquet need the extra `tables`.
+    Text is read in parts: ten million rows of two values need a few times the memory of the numbers themselves.
+    Spreadsheets and parquet need the extra `tables`.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def read_sequences(
 
 
 def read_with_roles(path: str | Path, options: Options) -> Reading:
-    """Read sequences as `read_sequences` does, and tell which columns were taken for what."""
+    """Read sequences as `read_sequences` does, and return which column was used for what."""
     if options.decimal not in ("auto", ".", ","):
         raise ParameterError("decimal", options.decimal, "must be 'auto', '.' or ','")
     _refuse_table(path)

@@ -1,4 +1,4 @@
-"""Which column of a table is what: as the user says, or guessed where there is no doubt."""
+"""Which column of a table is what: as the user says, or guessed if there is no doubt."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LISTED = 30  # columns in a message
 class Roles(NamedTuple):
     """What the columns of a long table are."""
 
-    id: list[str]  #: together they name the sequence of a row; none: all rows are one sequence
+    id: list[str]  #: together they identify the sequence of a row; none: all rows are one sequence
     time: str | None
     values: list[str]
     group: str | None
@@ -47,7 +47,7 @@ def given_or_guessed(
     is_numeric : callable
         Whether a column holds numbers.
     id, time, values, group
-        What the user says; None is to be guessed, except a group that goes with an id.
+        What the user says; None is guessed, except for a group if an id is given.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def given_or_guessed(
 
 
 def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str | None) -> tuple[list[str], str | None]:
-    """Return the columns that name sequences, and that of the group."""
+    """Return the columns that identify sequences, and that of the group."""
     named = [name for name in free if _plain(name) in _ID]
     subjects = [name for name in free if _plain(name) in _SUBJECT]
     trials = [name for name in free if _plain(name) in _TRIAL]
@@ -99,14 +99,14 @@ def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str |
     if not (named or subjects or trials) and len(texts) == 1:
         return texts, group
     raise InputError(
-        "which column names the sequences? The columns are {columns}",
+        "which column identifies the sequences? The columns are {columns}",
         "Give {id}, one or several of them (subject and trial, say), or {id:[]} if all rows are one sequence",
         columns=shortened(free),
     )
 
 
 def likely_group(id_columns: list[str]) -> str | None:
-    """Return the one of several columns of an id that sequences belong to, by its name.
+    """Return the one of several id columns that groups sequences, by its name.
 
     Examples
     --------
@@ -128,6 +128,6 @@ def listed(names: str | Iterable[str] | None) -> list[str]:
 
 
 def shortened(columns: list[str]) -> str:
-    """Return the names of columns as messages list them: of very many, the first."""
+    """Return the names of columns as messages list them: only the first of very many."""
     more = f", … ({len(columns)} in all)" if len(columns) > _LISTED else ""
     return ", ".join(map(repr, columns[:_LISTED])) + more

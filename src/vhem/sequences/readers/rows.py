@@ -17,7 +17,7 @@ Columns = list[Sequence[Any]]
 
 
 class Block(NamedTuple):
-    """Some rows of a file: as columns where all is in order, else row by row."""
+    """Some rows of a file: as columns if all is in order, else row by row."""
 
     n_rows: int
     columns: Columns | None
@@ -31,7 +31,7 @@ def row_blocks(rows: Iterator[list[Any]]) -> Iterator[Block]:
 
 
 class Rows:
-    """The rows of a table, to be gone through once, in chunks.
+    """The rows of a table, to be read once, in chunks.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Rows:
         if len(row) < width or not is_blank(row[width:]):
             raise InputError(
                 "{path}, row {row}: {n} cells instead of {width} ({first})",
-                "Is a delimiter missing, or a decimal comma taken for one?",
+                "Is a delimiter missing, or was a decimal comma read as one?",
                 path=self.path, row=number, n=len(row), width=width, first=", ".join(map(str, row[:8])),
             )  # fmt: skip
 

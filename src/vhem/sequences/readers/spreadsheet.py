@@ -48,9 +48,9 @@ def spreadsheet_blocks(path: Path, sheet: str | int) -> Iterator[Block]:
 
 
 def _check_size(path: Path) -> None:
-    """Refuse a zipped spreadsheet that unpacks to too much, or whose cells lie so far apart that memory would not do.
+    """Refuse a zipped spreadsheet that unpacks to too much, or whose cells are too far apart for memory.
 
-    The library makes room for every cell up to the last row and column, and ends the program where it cannot.
+    The library allocates every cell up to the last row and column, and aborts the program if it cannot.
     """
     if not zipfile.is_zipfile(path):
         return

@@ -44,13 +44,13 @@ def times(cells: Sequence[Any], comma: bool) -> Times:
 def _dates(cells: Sequence[Any]) -> Times:
     found = [_date(i, cell) for i, cell in enumerate(cells)]
     zoned = [date.tzinfo is not None for date in found]
-    if zoned[0] and all(zoned):  # rows on both sides of a clock change are in the order of their instants
+    if zoned[0] and all(zoned):  # rows on both sides of a clock change sort by instant
         found = [date.astimezone(datetime.UTC).replace(tzinfo=None) for date in found]
     elif any(zoned):
         i = zoned.index(not zoned[0])
-        problem = "has {value!r}, {here} a time zone, where other rows are {there}"
+        problem = "has {value!r}, {here} a time zone, but other rows are {there}"
         here, there = ("with", "without") if zoned[i] else ("without", "with")
-        raise BadCellError(i, CellError(problem, "use one form", value=cells[i], here=here, there=there))
+        raise BadCellError(i, CellError(problem, "use one format", value=cells[i], here=here, there=there))
     kind = "dates with time zones" if zoned[0] else "dates without time zones"
     return Times(np.array(found, dtype="datetime64[us]"), kind)
 
