@@ -5,15 +5,17 @@ Every function but `knows` needs a compiled engine. `reference/` has the same ke
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem.emissions.gaussian import Gaussian
+from vhem.emissions.components import Components
+from vhem.emissions.gaussian import Gaussian, GaussianPrior
 from vhem.kernels.engine import engine
-from vhem.kernels.models import Models
-from vhem.kernels.parameters import Expectations, Parameters, Statistics
+from vhem.kernels.maximise import Prior
+from vhem.kernels.models import Models, ModelSums
 from vhem.kernels.reference.overlap import log_power
 from vhem.kernels.stopping import stop_flag
 
@@ -39,12 +41,23 @@ def _integers(array: IntArray) -> IntArray:
     return np.ascontiguousarray(array, np.int64)
 
 
-def _models(module: Any, p: Parameters) -> Any:
-    start, trans, mix, means, covars = map(_floats, p[:5])
+def _gaussian(components: Components) -> Gaussian:
+    assert isinstance(components, Gaussian), "see knows"
+    return components
+
+
+def _models(module: Any, models: Models) -> Any:
+    gaussian, n_states = _gaussian(models.components), _integers(models.n_states)
+    start, trans, mix = map(_floats, (models.startprob, models.transmat, models.mix_weights))
+    means, covars = map(_floats, (gaussian.means, gaussian.covars))
     return module.GaussianModels(
-        chains=module.Chains(startprob=start, transmat=trans, n_states=_integers(p.n_states)),
+        chains=module.Chains(startprob=start, transmat=trans, n_states=n_states),
         emissions=module.GaussianMixtures(weights=mix, means=means, covars=covars),
     )
+
+
+def _anchors(components: Components) -> FloatArray:
+    return _floats(_gaussian(components).means)
 
 
 def _sequences(module: Any, X: FloatArray, offsets: IntArray, may_be_empty: bool = False) -> Any:
@@ -55,18 +68,15 @@ def _pairs(module: Any, sequence: IntArray, model: IntArray, weights: FloatArray
     return module.Pairs(sequence=_integers(sequence), model=_integers(model), weight=_floats(weights))
 
 
-def _sums(module: Any, sums: Statistics | Expectations) -> Any:
-    return module.Sums(
-        start=sums.start, trans=sums.trans, occupancy=sums.occupancy, first=sums.first, second=sums.second
-    )
+def _sums(module: Any, sums: ModelSums) -> Any:
+    count, first, second = (sums.components[name] for name in ("count", "first", "second"))
+    return module.Sums(start=sums.start, trans=sums.trans, occupancy=count, first=first, second=second)
 
 
-def expected_log_likelihood(
-    *, base: Parameters, reduced: Parameters, tau: int, early_stop: bool, n_threads: int
-) -> FloatArray:
+def expected_log_likelihood(*, base: Models, reduced: Models, tau: int, early_stop: bool, n_threads: int) -> FloatArray:
     """Return J (K_b, K_r)."""
     module = engine().module
-    J = np.empty((len(base.means), len(reduced.means)))
+    J = np.empty((len(base), len(reduced)))
     module.expected_log_likelihood(
         base=_models(module, base),
         reduced=_models(module, reduced),
@@ -78,101 +88,95 @@ def expected_log_likelihood(
     return J
 
 
-def self_log_likelihood(*, models: Parameters, tau: int, early_stop: bool, n_threads: int) -> FloatArray:
+def self_log_likelihood(*, models: Models, tau: int, early_stop: bool, n_threads: int) -> FloatArray:
     """Return J_ii (K,), every model against itself; give few at a time: emissions are computed for all pairs."""
     module = engine().module
-    J = np.empty(len(models.means))
+    J = np.empty(len(models))
     module.expected_log_likelihood(
         base=_models(module, models),
         reduced=_models(module, models),
         recursion=module.Recursion(tau=tau, prune=False, early_stop=early_stop),
         diagonal=True,
         J=J,
-        run=_run(module, n_threads, _reduction_work(models.take(slice(1)), models, tau)),
+        run=_run(module, n_threads, _reduction_work(models, models, tau) / len(models)),
     )
     return J
 
 
 def e_step(
     *,
-    base: Parameters,
+    base: Models,
     occupancy: FloatArray,
     counts: FloatArray,
     scales: FloatArray,
-    reduced: Parameters,
+    reduced: Models,
     log_weights: FloatArray,
-    anchors: FloatArray,
+    anchors: Components,
     tau: int,
     prune: bool,
     early_stop: bool,
     want_responsibilities: bool,
     n_threads: int,
-) -> Statistics:
-    """Return VHEM's bound and the sums that its M-step needs."""
+) -> tuple[float, FloatArray, ModelSums, FloatArray | None, int, int]:
+    """Return what `vhem.kernels.reduction.Reduction` has: VHEM's bound, and the sums that its M-step needs."""
     module = engine().module
-    out = Statistics.zeros(reduced)
-    z = np.zeros((len(base.means), len(log_weights))) if want_responsibilities else None
+    mass, sums = np.zeros(len(reduced)), ModelSums.zeros(reduced)
+    z = np.zeros((len(base), len(reduced))) if want_responsibilities else None
     bound, evaluated, forwarded = module.e_step(
         base=_models(module, base),
         weights=module.BaseWeights(occupancy=_floats(occupancy), counts=_floats(counts), scales=_floats(scales)),
         reduced=_models(module, reduced),
         log_weights=_floats(log_weights),
-        anchors=_floats(anchors),
+        anchors=_anchors(anchors),
         recursion=module.Recursion(tau=tau, prune=prune, early_stop=early_stop),
-        mass=out.mass,
-        sums=_sums(module, out),
+        mass=mass,
+        sums=_sums(module, sums),
         responsibilities=z,
         run=_run(module, n_threads, _reduction_work(base, reduced, tau)),
     )
-    return out._replace(bound=bound, responsibilities=z, n_evaluated=evaluated, n_forward=forwarded)
+    return bound, mass, sums, z, evaluated, forwarded
 
 
-def _reduction_work(base: Parameters, reduced: Parameters, tau: int) -> float:
-    pairs = len(base.means) * len(reduced.means)
+def _reduction_work(base: Models, reduced: Models, tau: int) -> float:
+    pairs = len(base) * len(reduced)
     return float(pairs * min(tau, 100) * 5 * base.startprob.shape[1] * reduced.startprob.shape[1] ** 2)
 
 
 def expectations(
     *,
-    parameters: Parameters,
+    models: Models,
     X: FloatArray,
     offsets: IntArray,
     sequence: IntArray,
     model: IntArray,
     weights: FloatArray,
-    anchors: FloatArray,
+    anchors: Components,
     n_threads: int,
-) -> Expectations:
-    """Return the sums of Baum-Welch's E-step over pairs of a sequence and a model, the same for any `n_threads`."""
+) -> tuple[FloatArray, ModelSums]:
+    """Return what `vhem.kernels.counting.Counts` has: log-likelihoods of pairs of a sequence and a model, and sums."""
     module = engine().module
-    K, S, M, d = parameters.means.shape
-    shapes = [(K, S), (K, S, S), (K, S, M), (K, S, M, d), parameters.covars.shape]
-    out = Expectations(np.empty(len(weights)), *(np.zeros(shape) for shape in shapes))
+    scores, sums = np.empty(len(weights)), ModelSums.zeros(models)
     module.expectations(
-        models=_models(module, parameters),
-        anchors=_floats(anchors),
+        models=_models(module, models),
+        anchors=_anchors(anchors),
         sequences=_sequences(module, X, offsets),
         pairs=_pairs(module, sequence, model, weights),
-        scores=out.log_likelihoods,
-        sums=_sums(module, out),
-        run=_run(module, n_threads, _counting_work(parameters, offsets, sequence)),
+        scores=scores,
+        sums=_sums(module, sums),
+        run=_run(module, n_threads, _counting_work(models, offsets, sequence)),
     )
-    return out
+    return scores, sums
 
 
 def learn(
     *,
-    parameters: Parameters,
+    models: Models,
     X: FloatArray,
     offsets: IntArray,
     sequence: IntArray,
     model: IntArray,
     weights: FloatArray,
-    prior_start: FloatArray,
-    prior_trans: FloatArray,
-    prior_covar: float,
-    prior_scale: FloatArray,
-    floor: FloatArray,
+    prior: Prior,
     least: FloatArray,
     tolerance: FloatArray,
     max_iter: int,
@@ -180,45 +184,46 @@ def learn(
     objectives: FloatArray,
     n_iter: IntArray,
 ) -> None:
-    """Iterate Baum-Welch in place: `parameters`, `objectives` and `n_iter` are changed.
+    """Iterate Baum-Welch in place: `models`, `objectives` and `n_iter` are changed.
 
     For HMMs of one size with one sequence each and one diagonal Gaussian per state. Each HMM stops before the iteration
     in which it has converged or gone down, a state has died (fewer than `least` weighted frames), a mean has moved so
     far that digits are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step, and
     `n_iter` counts its M-steps.
     """
-    module, p = engine().module, parameters
-    start, trans, scale, floor = map(_floats, (prior_start, prior_trans, prior_scale, floor))
+    module, gaussian, known = engine().module, _gaussian(models.components), prior.emissions
+    assert isinstance(known, GaussianPrior)
+    start, trans, scale, floor = map(_floats, (prior.start, prior.trans, known.scale, known.floor))
     module.learn(
-        models=_models(module, p),
+        models=_models(module, models),
         sequences=_sequences(module, X, offsets),
         pairs=_pairs(module, sequence, model, weights),
-        prior=module.Prior(start=start, trans=trans, covar=prior_covar, scale=scale, floor=floor),
+        prior=module.Prior(start=start, trans=trans, covar=known.count, scale=scale, floor=floor),
         limits=module.Limits(least=_floats(least), tolerance=_floats(tolerance), max_iter=max_iter),
         learned=module.Learned(
-            startprob=p.startprob,
-            transmat=p.transmat,
-            means=p.means,
-            covars=p.covars,
+            startprob=models.startprob,
+            transmat=models.transmat,
+            means=gaussian.means,
+            covars=gaussian.covars,
             objective=objectives,
             n_iter=n_iter,
         ),
-        run=_run(module, n_threads, _counting_work(p, offsets, sequence)),
+        run=_run(module, n_threads, _counting_work(models, offsets, sequence)),
     )
 
 
-def _counting_work(parameters: Parameters, offsets: IntArray, sequence: IntArray) -> float:
-    _, S, M, d = parameters.means.shape
+def _counting_work(models: Models, offsets: IntArray, sequence: IntArray) -> float:
+    _, S, M = models.shape
     frames = len(sequence) * float(offsets[-1] - offsets[0]) / max(1, len(offsets) - 1)
-    return float(frames * S * (S + M * d + 5))
+    return float(frames * S * (S + M * models.n_dims + 5))
 
 
-def log_likelihoods(*, parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int) -> FloatArray:
+def log_likelihoods(*, models: Models, X: FloatArray, offsets: IntArray, n_threads: int) -> FloatArray:
     """Return log p(y_i | HMM k), (n, K)."""
     module = engine().module
-    scores = np.empty((len(offsets) - 1, len(parameters.n_states)))
+    scores = np.empty((len(offsets) - 1, len(models)))
     module.log_likelihoods(
-        models=_models(module, parameters),
+        models=_models(module, models),
         sequences=_sequences(module, X, offsets),
         scores=scores,
         run=_run(module, n_threads),
@@ -226,15 +231,13 @@ def log_likelihoods(*, parameters: Parameters, X: FloatArray, offsets: IntArray,
     return scores
 
 
-def posteriors(
-    *, parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int
-) -> tuple[FloatArray, FloatArray]:
+def posteriors(*, models: Models, X: FloatArray, offsets: IntArray, n_threads: int) -> tuple[FloatArray, FloatArray]:
     """Return log p(y_i), (n,), and the posterior probabilities of the states of one HMM, (T, S)."""
     module = engine().module
     scores = np.empty(len(offsets) - 1)
-    gamma = np.empty((len(X), parameters.n_states[0]))
+    gamma = np.empty((len(X), models.n_states[0]))
     module.posteriors(
-        models=_models(module, parameters),
+        models=_models(module, models),
         sequences=_sequences(module, X, offsets),
         scores=scores,
         gamma=gamma,
@@ -243,13 +246,13 @@ def posteriors(
     return scores, gamma
 
 
-def viterbi(*, parameters: Parameters, X: FloatArray, offsets: IntArray, n_threads: int) -> tuple[FloatArray, IntArray]:
+def viterbi(*, models: Models, X: FloatArray, offsets: IntArray, n_threads: int) -> tuple[FloatArray, IntArray]:
     """Return max_x log p(x, y_i) under one HMM, (n,), and the paths x that reach it, (T,)."""
     module = engine().module
     scores = np.empty(len(offsets) - 1)
     paths = np.empty(len(X), dtype=np.int64)
     module.viterbi(
-        models=_models(module, parameters),
+        models=_models(module, models),
         sequences=_sequences(module, X, offsets),
         scores=scores,
         paths=paths,
@@ -258,10 +261,10 @@ def viterbi(*, parameters: Parameters, X: FloatArray, offsets: IntArray, n_threa
     return scores, paths
 
 
-def log_ppk(*, a: Parameters, b: Parameters, length: int, power: float, n_threads: int) -> FloatArray:
+def log_ppk(*, a: Models, b: Models, length: int, power: float, n_threads: int) -> FloatArray:
     """Return log k (K_a, K_b); where `a` and `b` are one object, its upper triangle."""
     module = engine().module
-    kernel = np.empty((len(a.means), len(b.means)))
+    kernel = np.empty((len(a), len(b)))
     module.log_ppk(
         a=_models(module, _powers(a, power)),
         b=_models(module, _powers(b, power)),
@@ -274,18 +277,19 @@ def log_ppk(*, a: Parameters, b: Parameters, length: int, power: float, n_thread
     return kernel
 
 
-def _powers(models: Parameters, power: float) -> Parameters:
-    own = Gaussian(models.means, models.covars).log_overlap_weight(power)
-    return models._replace(
+def _powers(models: Models, power: float) -> Models:
+    own = _gaussian(models.components).log_overlap_weight(power)
+    return replace(
+        models,
         startprob=log_power(models.startprob, power),
         transmat=log_power(models.transmat, power),
         mix_weights=np.maximum(log_power(models.mix_weights, power) + own, _LOG_ZERO),
     )
 
 
-def _overlap_work(a: Parameters, b: Parameters, length: int) -> float:
-    (K_a, S_a, M_a, d), (K_b, S_b, M_b, _) = a.means.shape, b.means.shape
-    emissions = M_a * M_b * (d if a.is_diagonal else d**3 / 6) * 4
+def _overlap_work(a: Models, b: Models, length: int) -> float:
+    (K_a, S_a, M_a), (K_b, S_b, M_b), d = a.shape, b.shape, a.n_dims
+    emissions = M_a * M_b * (d if _gaussian(a.components).is_diagonal else d**3 / 6) * 4
     return float(K_a * K_b * S_a * S_b * (emissions + length * (S_a + S_b)))
 
 

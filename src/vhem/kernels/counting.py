@@ -8,11 +8,10 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Components
-from vhem.emissions.gaussian import Gaussian, GaussianPrior
+from vhem.emissions.gaussian import Gaussian
 from vhem.kernels import compiled
 from vhem.kernels.maximise import Prior
 from vhem.kernels.models import Models, ModelSums
-from vhem.kernels.parameters import Parameters
 from vhem.kernels.reference import counting as reference
 
 
@@ -67,18 +66,17 @@ def expectations(
     anchors = models.components if anchors is None else anchors
     if not compiled.knows(models):
         return Counts(*reference.expectations(models, X, offsets, *pairs, weights, anchors))
-    assert isinstance(anchors, Gaussian)
     made = compiled.expectations(
-        parameters=Parameters.of(models),
+        models=models,
         X=X,
         offsets=offsets,
         sequence=pairs.sequence,
         model=pairs.model,
         weights=weights,
-        anchors=np.ascontiguousarray(anchors.means),
+        anchors=anchors,
         n_threads=n_threads,
     )
-    return Counts(made.log_likelihoods, made.sums)
+    return Counts(*made)
 
 
 def advance(
@@ -105,25 +103,17 @@ def advance(
     """
     one_each = (np.bincount(pairs.model, minlength=len(models)) == 1).all()
     same_size = (models.n_states == models.startprob.shape[1]).all()
-    gaussian, known = models.components, prior.emissions
-    if not (compiled.knows(models) and one_each and same_size and models.shape[2] == 1):
-        return
-    assert isinstance(gaussian, Gaussian)
-    assert isinstance(known, GaussianPrior)
-    if not gaussian.is_diagonal:
+    diagonal = isinstance(models.components, Gaussian) and models.components.is_diagonal
+    if not (compiled.knows(models) and diagonal and one_each and same_size and models.shape[2] == 1):
         return
     compiled.learn(
-        parameters=Parameters.of(models),
+        models=models,
         X=X,
         offsets=offsets,
         sequence=pairs.sequence,
         model=pairs.model,
         weights=weights,
-        prior_start=prior.start,
-        prior_trans=prior.trans,
-        prior_covar=known.count,
-        prior_scale=known.scale,
-        floor=known.floor,
+        prior=prior,
         least=least,
         tolerance=tolerance,
         max_iter=max_iter,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.kernels import compiled
 from vhem.kernels.models import Models
-from vhem.kernels.parameters import Parameters
 from vhem.kernels.reference import filtering as reference
 
 
@@ -13,18 +12,18 @@ def log_likelihoods(models: Models, X: FloatArray, offsets: IntArray, n_threads:
     """Return log p(y_i | HMM k), shape (n, K)."""
     if not compiled.knows(models):
         return reference.log_likelihoods(models, X, offsets)
-    return compiled.log_likelihoods(parameters=Parameters.of(models), X=X, offsets=offsets, n_threads=n_threads)
+    return compiled.log_likelihoods(models=models, X=X, offsets=offsets, n_threads=n_threads)
 
 
 def posteriors(models: Models, X: FloatArray, offsets: IntArray, n_threads: int = 1) -> tuple[FloatArray, FloatArray]:
     """Return log p(y_i), (n,), and the posterior probabilities of the states of one HMM, (T, S)."""
     if not compiled.knows(models):
         return reference.posteriors(models, X, offsets)
-    return compiled.posteriors(parameters=Parameters.of(models), X=X, offsets=offsets, n_threads=n_threads)
+    return compiled.posteriors(models=models, X=X, offsets=offsets, n_threads=n_threads)
 
 
 def viterbi(models: Models, X: FloatArray, offsets: IntArray, n_threads: int = 1) -> tuple[FloatArray, IntArray]:
     """Return max_x log p(x, y_i) under one HMM, (n,), and the paths x that reach it, (T,)."""
     if not compiled.knows(models):
         return reference.viterbi(models, X, offsets)
-    return compiled.viterbi(parameters=Parameters.of(models), X=X, offsets=offsets, n_threads=n_threads)
+    return compiled.viterbi(models=models, X=X, offsets=offsets, n_threads=n_threads)

@@ -11,10 +11,8 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem.emissions.components import Components
-from vhem.emissions.gaussian import Gaussian
 from vhem.kernels import compiled
 from vhem.kernels.models import Models, ModelSums
-from vhem.kernels.parameters import Parameters
 from vhem.kernels.reference import reduction as reference
 
 NEGLIGIBLE = 1e-15  # of a cluster's frames: a state or component with less may come from pairs that pruning skipped
@@ -107,9 +105,8 @@ def expected_log_likelihood(
     """Return J (K_b, K_r)."""
     if not compiled.knows(base, reduced):
         return reference.expected_log_likelihood(base, reduced, tau)
-    arrays = Parameters.of(base), Parameters.of(reduced)
     return compiled.expected_log_likelihood(
-        base=arrays[0], reduced=arrays[1], tau=tau, early_stop=early_stop, n_threads=n_threads
+        base=base, reduced=reduced, tau=tau, early_stop=early_stop, n_threads=n_threads
     )
 
 
@@ -120,9 +117,7 @@ def self_log_likelihood(models: Models, tau: int, early_stop: bool = True, n_thr
         rows = slice(i, i + _SELF_BLOCK)
         part = models.take(rows)
         if compiled.knows(part):
-            J[rows] = compiled.self_log_likelihood(
-                models=Parameters.of(part), tau=tau, early_stop=early_stop, n_threads=n_threads
-            )
+            J[rows] = compiled.self_log_likelihood(models=part, tau=tau, early_stop=early_stop, n_threads=n_threads)
         else:
             J[rows] = np.diagonal(reference.expected_log_likelihood(part, part, tau))
     return J
@@ -145,19 +140,18 @@ def e_step(
         both = (base.counts, base.scales)
         total, z, sums = reference.e_step(base.models, reduced, log_weights, *both, anchors, base.tau)
         return Reduction(float(total.sum()), base.scales @ z, sums, z, z.size, z.size)
-    assert isinstance(anchors, Gaussian)
     made = compiled.e_step(
-        base=Parameters.of(base.models),
+        base=base.models,
         occupancy=base.visits,
         counts=base.counts,
         scales=base.scales,
-        reduced=Parameters.of(reduced),
+        reduced=reduced,
         log_weights=log_weights,
-        anchors=np.ascontiguousarray(anchors.means),
+        anchors=anchors,
         tau=base.tau,
         prune=shortcuts.prune,
         early_stop=shortcuts.early_stop,
         want_responsibilities=want_responsibilities,
         n_threads=n_threads,
     )
-    return Reduction(made.bound, made.mass, made.sums, made.responsibilities, made.n_evaluated, made.n_forward)
+    return Reduction(*made)
