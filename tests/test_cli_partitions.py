@@ -71,6 +71,23 @@ def test_tables_of_text_in_parts_keep_their_names(tmp_path):
     assert "--skip-broken" in message
 
 
+def test_equal_ids_in_two_files_are_told_apart(tmp_path):
+    """Trip 7 of Monday and trip 7 of Tuesday are two sequences: no two rows of labels.csv name the same one."""
+    folder, centers = tmp_path / "days", {"monday": 0.0, "tuesday": 50.0}
+    folder.mkdir()
+    rng = np.random.default_rng(0)
+    for day, center in centers.items():
+        rows = [f"{trip},{x:.3f}" for trip in range(20) for x in center + rng.normal(size=10)]
+        (folder / f"{day}.csv").write_text("\n".join(["trip,speed", *rows]))
+    run("mixture", folder, "--partitions", "--id", "trip", "-k", 2, "--states", 1, "-o", tmp_path / "out")
+    with open(tmp_path / "out" / "labels.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert len({(row["part"], row["id"]) for row in rows}) == len(rows) == 40
+    clusters = {day: {row["cluster"] for row in rows if row["part"] == f"{day}.csv"} for day in centers}
+    assert [len(found) for found in clusters.values()] == [1, 1]
+    assert clusters["monday"] != clusters["tuesday"]
+
+
 def test_broken_parts(days, tmp_path):
     folder, _ = days
     (folder / "day1.csv").write_text("not a table")  # where there is Parquet, nothing else is read

@@ -60,6 +60,16 @@ def test_a_report_on_clusters(folders, study):  # noqa: F811
         assert truth.hmms.ids[row["of"]] in row["name"]
 
 
+def test_a_report_is_opened_where_it_was_written(folders, tmp_path, monkeypatch):
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.chdir(tmp_path)
+    run("report", folders / "cluster", "-o", "a report.html", "--open")
+    assert opened == [(tmp_path / "a report.html").as_uri()]
+    run("report", folders / "cluster", "-o", "another.html")
+    assert len(opened) == 1, "only where it is asked for"
+
+
 def test_reports_on_a_tree_and_a_mixture(folders, tmp_path):
     run("report", folders / "tree", "-o", tmp_path / "t.html", "--title", "A <tree>")
     data, text = data_in(tmp_path / "t.html")

@@ -188,6 +188,19 @@ def test_what_cannot_be_kept_is_named(tmp_path):
         vhem.load(tmp_path / "m", 0)
 
 
+def test_save_as_a_function(tmp_path):
+    h3m = random_h3m(np.random.default_rng(0), d=2)
+    vhem.save(h3m, tmp_path / "m.vhem", feature_names=["x", "y"], about={"room": 7})
+    assert vhem.load(tmp_path / "m.vhem") == h3m
+    assert describe(tmp_path / "m.vhem").feature_names == ["x", "y"]
+    assert describe(tmp_path / "m.vhem").about["room"] == 7
+    h3m.save(tmp_path / "method.vhem", feature_names=["x", "y"], about={"room": 7})
+    assert (tmp_path / "m.vhem").read_bytes() == (tmp_path / "method.vhem").read_bytes()
+    with pytest.raises(TypeError, match="dict objects cannot be saved; models, mixtures and fitted estimators can"):
+        vhem.save({}, tmp_path / "no.vhem")
+    assert not (tmp_path / "no.vhem").exists()
+
+
 def test_an_interrupted_save_leaves_the_old_file(tmp_path):
     path = tmp_path / "m.vhem"
     old, new = (random_h3m(np.random.default_rng(seed), K=3000) for seed in (0, 1))

@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 
 from vhem import H3M, HMM, VHEM, divergence, expected_log_likelihood
-from vhem.em import reduction
+from vhem.em import reduction, sharding
 from vhem.em.loop import BoundError
 from vhem.em.resize import Chain, resize, stack_chains
 
@@ -470,3 +470,20 @@ def test_only_the_restart_that_is_kept_warns():
         seen.add((best.converged, all(restart.converged for restart in fit.restarts_)))
     assert {(False, False), (True, False)} <= seen, "both cases were met"
     assert "array" not in repr(fit.restarts_)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_the_executors_threads_are_used_for_few_inputs(n_jobs, monkeypatch):
+    """Up to 8,192 inputs are one shard, whose E-step gets all the threads there are."""
+    threads, plain = [], sharding.e_step
+
+    def watched(base, reduced, weights, shortcuts, n_threads, *rest):
+        threads.append(n_threads)
+        return plain(base, reduced, weights, shortcuts, n_threads, *rest)
+
+    hmms = clustered()[0]
+    fit = VHEM(3, init="base", n_init=1, executor="threads", n_jobs=n_jobs, random_state=0)
+    expected = fit.fit(hmms).lower_bounds_
+    monkeypatch.setattr(sharding, "e_step", watched)
+    np.testing.assert_array_equal(fit.fit(hmms).lower_bounds_, expected)
+    assert set(threads) == {n_jobs}
