@@ -1,0 +1,224 @@
+"""How good the clusters are that one call with default settings finds: the table of docs/quality.md.
+
+    python experiments/cluster_quality.py --draws 600-611            prints the table
+    python experiments/cluster_quality.py --draws 600-611 --write    writes docs/results/cluster_quality.txt too
+
+Nothing is tuned per set: the numbers of clusters and states are given, everything else is a default. Letters are read
+from the folder in VHEM_DATA, or from ../shared/data beside the repository; "hard" and "home" are drawn by the script
+simulated_sets.py in the folder `bench` beside that folder. Sets that are not there are left out, with a note.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import compare_systems
+import numpy as np
+from sklearn.metrics import adjusted_rand_score
+
+import vhem
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Study(NamedTuple):
+    """Sequences, the item that each belongs to, the true cluster of each item, and sizes."""
+
+    sequences: list[np.ndarray]
+    items: np.ndarray
+    truth: np.ndarray
+    n_clusters: int
+    n_states: int
+    covariance_type: str = "diag"
+    topology: str = "ergodic"
+
+    @property
+    def sizes(self) -> dict[str, str]:
+        """Form of the HMMs."""
+        return {"covariance_type": self.covariance_type, "topology": self.topology}
+
+
+def faces(seed: int) -> Study:
+    """Viewers of faces who follow one of three strategies, four short trials each."""
+    return Study(*compare_systems.faces(seed)[:5])
+
+
+def letters(seed: int) -> Study:
+    """Eight letters, twelve of each."""
+    return Study(*compare_systems.handwriting(seed)[:5])
+
+
+def letters_full(seed: int) -> Study:
+    """Return the same letters, for full covariances."""
+    return letters(seed)._replace(covariance_type="full")
+
+
+def _bench() -> Any:
+    path = compare_systems.data_folder().parent / "bench" / "simulated_sets.py"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} was not found")
+    spec = importlib.util.spec_from_file_location("simulated_sets", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def hard(seed: int) -> Study:
+    """Two hundred items with one to five sequences of 10 to 20 frames, five clusters, items that vary."""
+    return Study(*_bench().hard(seed))
+
+
+def home(seed: int) -> Study:
+    """Twenty sequences of fifty frames per item."""
+    return Study(*_bench().home(seed))
+
+
+def sensor(seed: int, apart: float = 1.0, habit: float = 0.08) -> Study:
+    """Three postures held (deviation 0.1) and three gaits (variances 1 to 10), twelve recordings of sixty frames."""
+    rng = np.random.default_rng(3000 + seed)
+    postures = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+    gaits = [_gait(rng, step, size) for step, size in ((0.35, 1.5), (0.35, 3.0), (0.6, 3.0))]
+    sequences, truth = [], np.repeat(np.arange(6), 12)
+    for k in truth:
+        if k < 3:
+            sequences.append(apart * postures[k] + habit * rng.normal(size=3) + 0.1 * rng.normal(size=(60, 3)))
+        else:
+            sequences.append(np.asarray(_someone(rng, *gaits[k - 3], 60, 0.4, (0.7, 1.4)).sample(1, 60, rng)[0]))
+    order = rng.permutation(len(truth))
+    return Study([sequences[i] for i in order], np.arange(len(truth)), truth[order], 6, 4)
+
+
+def close_postures(seed: int) -> Study:
+    """Return recordings whose postures are nearer to one another, and held more alike."""
+    return sensor(seed + 500, apart=0.4, habit=0.03)
+
+
+def _gait(rng: np.random.Generator, step: float, size: float) -> tuple[np.ndarray, ...]:
+    """Four phases in a circle."""
+    trans = (1 - step) * np.eye(4) + step * np.roll(np.eye(4), 1, axis=1) * 0.9 + step * 0.1 / 4
+    trans /= trans.sum(1, keepdims=True)
+    return np.full(4, 0.25), trans, size * rng.normal(size=(4, 3)), rng.uniform(1, 10, size=(4, 3))
+
+
+def _someone(
+    rng: np.random.Generator, start: np.ndarray, trans: np.ndarray, means: np.ndarray, variances: np.ndarray,
+    loyalty: float, spread: float, factors: tuple[float, float],
+) -> vhem.HMM:  # fmt: skip
+    """Return an HMM near to that of its kind."""
+    rows = np.stack([rng.dirichlet(loyalty * row + 0.01) for row in trans])
+    own = means + spread * rng.normal(size=means.shape)
+    return vhem.HMM(start, rows, own, variances * rng.uniform(*factors, size=variances.shape))
+
+
+def stages(seed: int) -> Study:
+    """Four stages one after another; five clusters of 30, 20, 15, 10 and 5 items, one or two sequences of 15 to 50."""
+    rng = np.random.default_rng(4000 + seed)
+    truth, sequences, items = np.repeat(np.arange(5), [30, 20, 15, 10, 5]), [], []
+    anchors = 1.5 * rng.normal(size=(6, 3))
+    courses = [rng.choice(6, 4, replace=False) for _ in range(5)]
+    for i, k in enumerate(truth):
+        means = anchors[courses[k]] + 0.45 * rng.normal(size=(4, 3))
+        deviations = np.sqrt(rng.uniform(0.4, 1.5, size=(4, 3)))
+        for _ in range(rng.integers(1, 3)):
+            share = rng.dirichlet(np.full(4, 6.0))
+            lengths = np.maximum(1, np.round(share * rng.integers(15, 51))).astype(int)
+            state = np.repeat(np.arange(4), lengths)
+            sequences.append(means[state] + deviations[state] * rng.normal(size=(len(state), 3)))
+            items.append(i)
+    return Study(sequences, np.array(items), truth, 5, 4, "diag", "left-right")
+
+
+def channels(seed: int) -> Study:
+    """Eight channels; four clusters of 60, 36, 18 and 6 items, two to four sequences of 10 to 40; items vary."""
+    rng = np.random.default_rng(5000 + seed)
+    truth, sequences, items = np.repeat(np.arange(4), [60, 36, 18, 6]), [], []
+    places = 0.9 * rng.normal(size=(5, 8))
+    kinds = []
+    for _ in range(4):
+        stick = rng.uniform(0.3, 0.8)
+        trans = (1 - stick) * rng.dirichlet(np.ones(3), size=3) + stick * np.eye(3)
+        means = places[rng.choice(5, 3, replace=False)]
+        kinds.append((rng.dirichlet(np.ones(3)), trans, means, rng.uniform(0.5, 1.5, size=(3, 8))))
+    for i, k in enumerate(truth):
+        start, trans, means, variances = kinds[k]
+        own = variances * rng.gamma(4.0, 0.25, size=variances.shape)
+        someone = _someone(rng, rng.dirichlet(20 * start + 0.01), trans, means, own, 20, 0.35, (1.0, 1.0))
+        lengths = rng.integers(10, 41, size=rng.integers(2, 5))
+        sequences += list(someone.sample(len(lengths), lengths, rng))
+        items += [i] * len(lengths)
+    return Study(sequences, np.array(items), truth, 4, 3)
+
+
+SETS: dict[str, Callable[[int], Study]] = {
+    f.__name__: f for f in (faces, letters, letters_full, hard, home, sensor, close_postures, stages, channels)
+}
+
+
+def sequence_clustering(s: Study) -> np.ndarray:
+    fit = vhem.SequenceClustering(s.n_clusters, s.n_states, **s.sizes, random_state=0, n_jobs=1)
+    return fit.fit(s.sequences, groups=s.items).labels_
+
+
+def vhem_on_hmms(s: Study) -> np.ndarray:
+    hmms = vhem.fit_hmms(s.sequences, s.n_states, **s.sizes, groups=s.items, random_state=0, n_jobs=1)
+    return vhem.VHEM(s.n_clusters, random_state=0, n_jobs=1).fit(hmms).labels_
+
+
+def em_h3m(s: Study) -> np.ndarray:
+    fit = vhem.MixtureOfHMMs(s.n_clusters, s.n_states, **s.sizes, random_state=0, n_jobs=1).fit(s.sequences)
+    return compare_systems.by_sequences(fit.model_, s)
+
+
+METHODS = {"SequenceClustering": sequence_clustering, "VHEM on HMMs": vhem_on_hmms, "EM-H3M": em_h3m}
+
+
+def row(name: str, draws: range) -> str:
+    cells = []
+    for method in METHODS.values():
+        scores, seconds = [], []
+        for seed in draws:
+            study = SETS[name](seed)
+            begin = time.process_time()
+            labels = method(study)
+            seconds.append(time.process_time() - begin)
+            scores.append(adjusted_rand_score(study.truth, labels))
+        error = np.std(scores, ddof=1) / np.sqrt(len(scores))
+        cells.append(f"{np.mean(scores):.3f} ± {error:.3f} ({np.mean(seconds):.2f})")
+    return f"{name:<16}" + "".join(f"{cell:>24}" for cell in cells)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draws", default="600-611", help="first and last seed of the data")
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--write", action="store_true")
+    options = parser.parse_args()
+    first, last = map(int, options.draws.split("-"))
+    warnings.simplefilter("ignore")
+    lines = [
+        f"Adjusted Rand index, mean ± standard error over draws {first} to {last} (CPU seconds of one thread)",
+        " " * 16 + "".join(f"{name:>24}" for name in METHODS),
+    ]
+    print("\n".join(lines))
+    for name in options.sets.split(","):
+        try:
+            lines.append(row(name, range(first, last + 1)))
+        except FileNotFoundError as missing:
+            print(f"{name} is left out: {missing}", file=sys.stderr)
+            continue
+        print(lines[-1], flush=True)
+    if options.write:
+        (ROOT / "docs" / "results" / "cluster_quality.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
