@@ -155,3 +155,10 @@ def test_full_covariances_without_correlations_say_nearly_the_same():
         problem, start = varying(5, full)
         labels.append(run(problem, start, Limits(max_iter=10)).expected.responsibilities.argmax(axis=1))
     assert adjusted_rand_score(*labels) == 1.0
+
+
+def test_a_report_needs_nothing_but_the_fit(tmp_path):
+    ys, people, _ = study(1)
+    fit = SequenceClustering(3, 3, random_state=0).fit(ys, groups=people)
+    vhem.report.write(tmp_path / "report.html", fit, sequences=ys, groups=people)
+    assert "SequenceClustering" in (tmp_path / "report.html").read_text(encoding="utf-8")

@@ -25,6 +25,8 @@ from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 from vhem.sequences import SequencesLike
 
+_RANDOM_STARTS = ("emissions", "kmeans++")  # of further trees
+
 
 class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
     """Cluster HMMs level by level: fewer and fewer centres, each summarising those below it.
@@ -129,10 +131,10 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         check_enough("levels", sizes[0], len(inputs), "HMM")
         rng = generator(self.random_state)
         trees, said = [], []
-        for _ in range(check_integer("n_trees", self.n_trees, 1)):
+        for number in range(check_integer("n_trees", self.n_trees, 1)):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                trees.append(self._grow(inputs, sizes, rng))
+                trees.append(self._grow(inputs, sizes, rng, number))
             said.append({str(warning.message): warning.message for warning in caught})
         self.tree_scores_ = np.array([[self._fitness(inputs, fit.centers_) for fit in fits] for fits, _ in trees])
         best = int(np.argmax(self.tree_scores_[:, -1]))
@@ -145,13 +147,18 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         self.labels_ = [self.tree_.labels(k + 1) if nested else fit.labels_ for k, fit in enumerate(self.fits_)]
         return self
 
-    def _grow(self, inputs: H3M, sizes: list[int], rng: np.random.Generator) -> tuple[list[VHEM], list[IntArray]]:
+    def _grow(
+        self, inputs: H3M, sizes: list[int], rng: np.random.Generator, number: int
+    ) -> tuple[list[VHEM], list[IntArray]]:
         """Return the fitted levels of one tree, and the index of each HMM's cluster in the level above it."""
+        # Ward's start is the same every time: only one tree can come of it, and the others start at random.
+        other = self.init == "auto" and self.n_init is None and number > 0
+        init = _RANDOM_STARTS[number % 2] if other else self.init
         fits: list[VHEM] = []
         parents: list[IntArray] = []
         below = inputs
         for size in sizes:
-            fit = self._vhem(size, random_state=rng).fit(below)
+            fit = self._vhem(size, init=init, random_state=rng).fit(below)
             parents.append(fit.labels_)
             if self.variant == "inputs" and below is not inputs:
                 fit = self._vhem(size, init=fit.centers_).fit(inputs)

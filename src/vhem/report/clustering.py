@@ -93,13 +93,14 @@ def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M, list[H3M], li
         return fit.tree_.layers[0], fit.levels_, fit.parents_
     if not isinstance(getattr(fit, "centers_", None), H3M):
         raise TypeError(_wrong_kind(fit))
+    hmms = getattr(fit, "hmms_", None) if hmms is None else hmms
     if hmms is None:
         raise ValueError(f"a report on {type(fit).__name__} needs the HMMs that it was fitted to: hmms=….")
     return check_h3m("hmms", hmms), [fit.centers_], [fit.labels_]
 
 
 def _wrong_kind(fit: Any) -> str:
-    kinds = "VHEM, HierarchicalVHEM, SampledHEM, PPKClustering or MixtureOfHMMs"
+    kinds = "SequenceClustering, VHEM, HierarchicalVHEM, SampledHEM, PPKClustering or MixtureOfHMMs"
     return f"a report can be written on {kinds}, fitted, got {type(fit).__name__}."
 
 
