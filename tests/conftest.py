@@ -1,8 +1,14 @@
 """Settings of the whole suite."""
 
 import os
+import signal
+import threading
 
 from hypothesis import settings
+
+# A shell starts what runs in its background with Ctrl-C ignored, and programs pass that on: tests of Ctrl-C need it back.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # `make test` runs as many tests at a time as there are cores: threads of BLAS would only wait for each other.
 if "PYTEST_XDIST_WORKER" in os.environ:
