@@ -6,7 +6,7 @@ import threading
 
 from hypothesis import settings
 
-# A shell starts what runs in its background with Ctrl-C ignored, and programs pass that on: tests of Ctrl-C need it back.
+# What a shell starts in the background ignores Ctrl-C, and so does whatever that starts: tests of Ctrl-C need it back.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
