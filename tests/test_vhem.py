@@ -16,7 +16,7 @@ from helpers import (
     use_engine,
 )
 from hmmlearn.hmm import GaussianHMM
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -101,6 +101,7 @@ def test_centres_average_their_members():
     init=st.sampled_from(["auto", "base", "kmeans++", "emissions"]),
 )
 @settings(max_examples=80)
+@example(1, 5, 2, 3, None, None, 1, 0.01, "models", False, True, "auto")  # a component of a centre loses all its weight
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*clusters:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:.*states? of the centres:RuntimeWarning")
 def test_any_input_gives_finite_models_and_a_bound_that_never_falls(

@@ -103,7 +103,8 @@ def _best_center(
     problem, limits = ReductionProblem(base=Shards.of(part), n_threads=n_threads), Limits(max_iter=10, tol=1e-4)
     runs = [run(problem, Centers(stack_chains([chain]), np.ones(1)), limits) for chain in chains]
     best = max(runs, key=lambda one: one.bounds[-1])
-    return Chain.of(best.state.models, 0, base.tau)
+    made = Chain.of(best.state.models, 0, base.tau)  # without components that lost all their weight
+    return resize(made, shape.n_states, shape.n_mix)
 
 
 def _medoid(part: BaseModels, n_threads: int) -> int:
