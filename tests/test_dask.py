@@ -225,6 +225,7 @@ def fails_in_time(client, act, parts, timeout=3, seconds=120):
 
 
 @pytest.mark.parametrize("how", ["killed", "frozen"])
+@pytest.mark.slow
 def test_a_scheduler_that_goes_away_is_an_error(processes, parts, how):
     client = distributed.Client(processes.address, timeout=30)
     client.wait_for_workers(1, timeout=60)
@@ -235,6 +236,7 @@ def test_a_scheduler_that_goes_away_is_an_error(processes, parts, how):
     client.close(timeout=2)
 
 
+@pytest.mark.slow
 def test_a_cluster_without_workers_is_an_error(processes, parts):
     with distributed.Client(processes.address, timeout=30) as client:
         client.wait_for_workers(1, timeout=60)

@@ -58,6 +58,7 @@ def test_principal_components_keep_the_variance_asked_for():
     assert np.mean([r[:, 0].var() for r in reduced]) == pytest.approx(1.0, rel=0.1)
 
 
+@pytest.mark.slow
 def test_handwriting_study_in_small(tmp_path):
     loaded(load_character_trajectories)
     small = handwriting.HandwritingSettings(
@@ -84,6 +85,7 @@ SMALL_MUSIC = music.MusicSettings(
 
 
 @pytest.mark.parametrize(("source", "load"), [("gtzan", load_gtzan_features), ("cal500_intro", load_cal500)])
+@pytest.mark.slow
 def test_music_study_in_small(source, load, tmp_path):
     loaded(load)
     least = 4 if source == "gtzan" else 40

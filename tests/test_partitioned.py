@@ -521,6 +521,7 @@ fit.model_.save(checkpoint + ".model")
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_goes_on_to_the_same_result(data, tmp_path):
     _, sequences, _ = data
     folder, checkpoint = tmp_path / "data", tmp_path / "checkpoint"
