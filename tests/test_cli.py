@@ -440,6 +440,7 @@ def test_warnings_become_notes(tmp_path):
 def test_data_are_not_hashed_where_no_part_is_kept(study, tmp_path, monkeypatch):
     monkeypatch.setattr("vhem.cli.learning._key", lambda *_: pytest.fail("nothing will be looked up by it"))
     run("fit", study[0], "-o", tmp_path / "out")
+    assert len(RunFolder(tmp_path / "out").hmms) == 12
 
 
 def test_plain_lines_where_there_is_no_terminal(study, tmp_path, monkeypatch):
