@@ -17,6 +17,7 @@ import numpy as np
 
 from vhem._support.errors import ParameterError
 
+INSTRUCTION_SETS = ("baseline", "avx2", "avx512")  #: from the plainest to the best
 _THREADS_PER_CORE = 4  # at most, however large n_jobs is
 
 
@@ -46,11 +47,21 @@ def _detect() -> Engine:
             stacklevel=4,
         )
         return Engine("reference", "numpy", None)
-    wanted = os.environ.get("VHEM_INSTRUCTION_SET") or baseline.best_instruction_set()
-    module = _import(wanted)
+    wanted = os.environ.get("VHEM_INSTRUCTION_SET")
+    if wanted:
+        return _built(wanted)
+    best = INSTRUCTION_SETS.index(baseline.best_instruction_set())
+    # What was compiled on another machine may lack the best for this one.
+    found = next((name, module) for name in INSTRUCTION_SETS[best::-1] if (module := _import(name)) is not None)
+    return Engine("native", *found)
+
+
+def _built(instruction_set: str) -> Engine:
+    module = _import(instruction_set)
     if module is None:
-        raise ValueError(f"VHEM_INSTRUCTION_SET={wanted!r} is not built here; use avx512, avx2 or baseline.")
-    return Engine("native", wanted, module)
+        built = [name for name in INSTRUCTION_SETS if _import(name) is not None]
+        raise ValueError(f"VHEM_INSTRUCTION_SET={instruction_set!r} is not built here; use {' or '.join(built)}.")
+    return Engine("native", instruction_set, module)
 
 
 def engine() -> Engine:

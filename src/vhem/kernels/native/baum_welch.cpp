@@ -149,8 +149,12 @@ void run(const Models<Family>& models, const Sequences& frames, const Pairs& pai
 template <class Family>
 auto e_step_for(const Models<Family>& models) {
     if (models.M > 1) return run<Family, true>;
-    static constexpr decltype(&run<Family, true>) of_size[] = {run<Family, false>,    run<Family, false>,    run<Family, false, 2>,
-                                                               run<Family, false, 3>, run<Family, false, 4>, run<Family, false, 5>};
+    // With full covariances densities take most of the time, and a number of states known when compiling gains little.
+    static constexpr int two = kAnySizeOnly ? 0 : 2, three = kAnySizeOnly ? 0 : 3;
+    static constexpr int four = kAnySizeOnly || Family::kFullMoments ? 0 : 4, five = four ? 5 : 0;
+    static constexpr decltype(&run<Family, true>) of_size[] = {run<Family, false>,        run<Family, false>,
+                                                               run<Family, false, two>,   run<Family, false, three>,
+                                                               run<Family, false, four>,  run<Family, false, five>};
     return of_size[models.S <= 5 ? models.S : 0];
 }
 
@@ -190,8 +194,9 @@ void learn(const GaussianModels& models, const Sequences& sequences, const Pairs
     const Learning learning{learned.startprob, learned.transmat, learned.means, learned.covars, learned.objective,
                             learned.n_iter, prior.start, prior.trans, prior.scale, prior.floor, limits.least,
                             limits.tolerance, prior.covar, limits.max_iter};
-    static constexpr decltype(&learn_of_size<0>) of_size[] = {learn_of_size<0>, learn_of_size<0>, learn_of_size<2>,
-                                                              learn_of_size<3>, learn_of_size<4>, learn_of_size<5>};
+    static constexpr decltype(&learn_of_size<0>) of_size[] = {
+        learn_of_size<0>, learn_of_size<0>, learn_of_size<kAnySizeOnly ? 0 : 2>, learn_of_size<kAnySizeOnly ? 0 : 3>,
+        learn_of_size<kAnySizeOnly ? 0 : 4>, learn_of_size<kAnySizeOnly ? 0 : 5>};
     run_call(run, [&](Call& call) {
         of_size[e.S <= 5 ? e.S : 0](models_of<DiagonalGaussian>(models), sequences, pairs, call, learning);
     });

@@ -2,6 +2,7 @@
 // lane has its own HMM and its own frames, and no recursion has to wait for a sum over states.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "families/gaussian.hpp"
@@ -32,11 +33,11 @@ class Pack {
     ivec run(const Pairs& pairs, long begin, int lanes, double* scores, double* const* slots) {
         load_models(pairs, begin, lanes);
         load_frames(pairs, begin, lanes);
-        ivec trusted = missing && Family::kMissingAlone ? complete : ~ivec{};
-        trusted &= missing ? run_forward<true>() : run_forward<false>();
+        ivec trusted = Family::kGaps == Gaps::kAlone ? complete : ~ivec{};
+        trusted &= run_forward();
         store_partial(scores, log_likelihood, lanes);
         if (!slots) return trusted;
-        missing ? backward<true>() : backward<false>();
+        backward();
         for (long i = 0; i < S() * S(); ++i) sums[layout.trans + i] *= trans[i];
         for (int l = 0; l < lanes; ++l)
             if (trusted[l])
@@ -53,11 +54,11 @@ class Pack {
         ivec going = ~ivec{};
         while (any(going &= count < l.max_iter)) {
             worker.checkpoint();
-            going &= missing ? run_forward<true>() : run_forward<false>();
+            going &= run_forward();
             const vec value = weight * log_likelihood + log_prior(l.covar), size = vmax(splat(1.0), vabs(objective));
             going &= (vabs(value - objective) >= tolerance) & (value >= objective - kRounding * size);
             if (!any(going)) break;
-            missing ? backward<true>() : backward<false>();
+            backward();
             for (int s = 0; s < S(); ++s) going &= weight * sums[layout.occupancy + s] >= least_frames;
             going &= estimate(l.covar);
             objective = going ? value : objective;
@@ -230,10 +231,17 @@ class Pack {
         for (int l = 0; l < kLanes; ++l) missing = missing || !complete[l];
     }
 
-    template <bool Missing>
     ivec run_forward() {
-        const vec peaks = densities<Missing>();
+        const vec peaks = by_gaps([&](auto missing) { return densities<decltype(missing)::value>(); });
         return any(~ergodic) ? forward<false>(peaks) : forward<true>(peaks);
+    }
+
+    // Calls work(true_type) for frames that may have gaps, where the family computes them differently.
+    template <class Work>
+    auto by_gaps(Work work) {
+        if constexpr (Family::kGaps == Gaps::kBeside)
+            if (missing) return work(std::true_type());
+        return work(std::false_type());
     }
 
     // Where every transition is possible (Ergodic), what falls below the smallest double is forgotten in one step, and
@@ -333,7 +341,6 @@ class Pack {
 
     // β_t(r) = Σ_s a_rs b_s β_{t+1}(s) / Σ, for states that the forward recursion reached (of others nothing is known
     // to be small, and nothing needed: their b_s are zero). The posteriors take the place of the forward probabilities.
-    template <bool Missing>
     void backward() {
         for (long i = 0; i < layout.size; ++i) sums[i] = vec{};
         vec betas[kKept], ratios[kKept], counts[kKept * kKept];
@@ -359,6 +366,11 @@ class Pack {
         }
         for (int i = 0; States && i < S() * S(); ++i) sums[layout.trans + i] = xi[i];
         for (int s = 0; s < S(); ++s) sums[s] = alpha[s];
+        by_gaps([&](auto missing) { add_all<decltype(missing)::value>(); });
+    }
+
+    template <bool Missing>
+    void add_all() {
         if constexpr (States > 0 && !Mixture && !Family::kFullMoments && !Missing)
             add_frames();
         else

@@ -48,6 +48,13 @@ constexpr long kShortSequence = 1000;        // Baum-Welch: frames learned from 
 constexpr long kSlotDoubles = 1L << 22;      // Baum-Welch: the most sums kept apart at a time
 constexpr long kRowsPerTask = 8;             // PPK: models of a per task
 
+// Whether kernels are compiled for any number of states alone, and not for small ones besides: quick to compile, slower to run.
+#if defined(VHEM_ANY_SIZE_ONLY)
+constexpr bool kAnySizeOnly = true;
+#else
+constexpr bool kAnySizeOnly = false;
+#endif
+
 // Calls from Python.
 constexpr int kCheckpointsPerLook = 8;       // checkpoints between two looks at the clock
 constexpr int kMillisecondsPerLook = 40;     // between two looks for signals

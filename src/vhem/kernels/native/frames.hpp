@@ -8,6 +8,10 @@
 
 namespace {
 
+// How packs of sequences treat missing values: leave such sequences to be done one at a time, compute them beside the
+// others with code of their own, or with the same code.
+enum class Gaps { kAlone, kBeside, kAlike };
+
 inline int round_up(int n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 // Up to kBlockFrames frames, one per lane of a register.

@@ -1,5 +1,6 @@
 // The Python face of the compiled kernels: one such module per instruction set.
 #include "arguments.hpp"
+#include "instruction_set.hpp"
 
 void bind_vhem(nb::module_& m);
 void bind_sequences(nb::module_& m);
@@ -10,19 +11,6 @@ void bind_ppk(nb::module_& m);
 void bind_tables(nb::module_& m);
 
 namespace {
-
-// The best of the instruction sets that this processor runs and a module is built for.
-const char* best_instruction_set() {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd"))
-        return "avx512";
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-        return "avx2";
-#endif
-    return "baseline";
-}
 
 void bind_arguments(nb::module_& m) {
     using namespace nb::literals;

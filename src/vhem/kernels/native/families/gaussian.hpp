@@ -20,7 +20,7 @@ struct GaussianFamily {
     using Prepared = GaussianTriangles<Full>;         // Baum-Welch, kLanes sequences at a time
     using Lanes = GaussianLanes<Full>;
     static constexpr bool kFullMoments = Full;        // second moments are lower triangles, still to be mirrored
-    static constexpr bool kMissingAlone = Full;       // sequences with missing values are done one at a time
+    static constexpr Gaps kGaps = Full ? Gaps::kAlone : Gaps::kBeside;
     static constexpr int kMoments = 2;  // arrays of sums besides the counts: first and second moments
 
     static Components components(const GaussianModels& models) {
