@@ -34,7 +34,7 @@ def checked_models(
     K, S, M = components.lead
     mix = np.ones((K, S, 1)) if mix_weights is None and M == 1 else mix_weights
     if mix is None:
-        raise ValueError(f"means has {M} components per state, but mix_weights is missing; give their weights.")
+        raise ValueError(f"there are {M} components per state, but mix_weights is missing; give their weights.")
     rows = [
         _shaped(array, name, shape, names)
         for name, array, shape in (
