@@ -14,7 +14,7 @@ import numpy as np
 
 from vhem._support.errors import Explained
 from vhem.app.problems import named_in_page, problem_of
-from vhem.app.tables import reading_options, table_rows
+from vhem.app.tables import cell_chunks, reading_options, table_rows
 from vhem.sequences import Sequences
 from vhem.sequences.readers import cells
 from vhem.sequences.readers.doubts import warn_of_doubts
@@ -68,7 +68,7 @@ def _head(path: Path, options: Options) -> dict[str, Any]:
     rows = table_rows(path, options)
     if rows is None:
         return {}
-    first = next(rows.chunks(), [])
+    first = next(cell_chunks(rows), [])
     columns = [
         {"name": name, "numeric": cells.looks_numeric(column[:_SAMPLE])}
         for name, column in zip(rows.columns, first, strict=False)

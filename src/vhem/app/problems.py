@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from vhem._support.errors import CellError, Explained
-from vhem.app.tables import table_rows
+from vhem.app.tables import cell_chunks, table_rows
 from vhem.files.atomic import atomic_write
 from vhem.sequences.readers import cells
 from vhem.sequences.readers.options import Options
@@ -61,7 +61,7 @@ def bad_cells(path: Path, options: Options, column: str) -> list[dict[str, Any]]
         return []
     chosen = [column] if options.values is None or isinstance(options.values, str) else list(options.values)
     found, seen = [], 0
-    for chunk in rows.chunks():
+    for chunk in cell_chunks(rows):
         for name in dict.fromkeys([column, *chosen]):
             cells_of = chunk[rows.columns.index(name)]
             found += [
@@ -82,7 +82,7 @@ def emptied(path: Path, options: Options, bad: list[dict[str, Any]], target: Pat
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(rows.columns)
         seen = 0
-        for chunk in rows.chunks():
+        for chunk in cell_chunks(rows):
             for i, row in enumerate(zip(*chunk, strict=True)):
                 number = rows.number(seen + i)
                 writer.writerow(

@@ -29,7 +29,7 @@ _POLICY = (
 REPORT_POLICY = "sandbox allow-scripts allow-downloads; frame-ancestors 'self'"
 _OTHER_SITES = "Other sites may not use the app."
 _STRANGER = (
-    "This browser has not opened the app. Use the address that vhem app printed; it works once, so if it has been used, "
+    "This browser has not opened the app. Use the address that vhem app printed. It works once: if it has been used, "
     "end the app with Ctrl-C and start it again."
 )
 _HEADERS = {

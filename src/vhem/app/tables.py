@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from vhem.sequences.readers.blocks import Columns
 from vhem.sequences.readers.delimited import delimited_blocks
 from vhem.sequences.readers.options import SPREADSHEETS, TEXT, Options, extension
 from vhem.sequences.readers.rows import Rows
@@ -18,6 +20,13 @@ def table_rows(path: Path, options: Options) -> Rows | None:
     if extension(path) in SPREADSHEETS:
         return Rows(path, spreadsheet_blocks(path, options.sheet))
     return None
+
+
+def cell_chunks(rows: Rows) -> Iterator[Columns]:
+    """Yield the cells of some thousand rows at a time, column by column."""
+    for chunk in rows.chunks():
+        assert isinstance(chunk, list), "rows without a cutter are cells"
+        yield chunk
 
 
 def reading_options(roles: dict[str, Any]) -> Options:

@@ -17,34 +17,31 @@ class Workers:
     """A few processes; if one of them is killed, they are replaced."""
 
     def __init__(self) -> None:
-        self._pool = self._started()
+        self._pool: ProcessPoolExecutor | None = None
 
-    @staticmethod
-    def _started() -> ProcessPoolExecutor:
-        pool = ProcessPoolExecutor(_N, mp_context=multiprocessing.get_context("spawn"), initializer=_warm)
-        for _ in range(_N):
-            pool.submit(_warm)
-        return pool
+    def start(self) -> ProcessPoolExecutor:
+        """Start the processes, unless they run: whoever opens the first page will soon show a table."""
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(_N, mp_context=multiprocessing.get_context("spawn"), initializer=_warm)
+            for _ in range(_N):
+                self._pool.submit(_warm)
+        return self._pool
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Return the result of a function of a module; a process that dies is replaced, and the call repeated once."""
-        pool = self._pool
-        try:
-            return await asyncio.wrap_future(pool.submit(function, *arguments))
-        except BrokenProcessPool:
-            if self._pool is pool:
-                self._pool = self._started()
-        try:
-            return await asyncio.wrap_future(self._pool.submit(function, *arguments))
-        except BrokenProcessPool:
-            self._pool = self._started()
-            raise MemoryError(
-                "The table could not be read: the process that read it died, perhaps for want of memory."
-            ) from None
+        for _ in range(2):
+            pool = self.start()
+            try:
+                return await asyncio.wrap_future(pool.submit(function, *arguments))
+            except BrokenProcessPool:
+                if self._pool is pool:
+                    self._pool = None
+        raise MemoryError("The process that read the table died twice, perhaps because memory ran out.")
 
     def close(self) -> None:
         """End the processes."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _warm() -> None:
