@@ -31,7 +31,9 @@ def of_input(found: Input) -> dict[str, Any]:
             numbers["groups"] = len(set(content.groups))
     else:
         numbers = {"hmms": len(content)}
-    roles = found.roles._asdict() if found.roles is not None and found.roles.id else {}
+    roles = {} if found.roles is None else found.roles._asdict()
+    if not roles.get("id"):  # one sequence per file: its columns have no roles, but some may be ignored
+        roles = {"ignored": roles.get("ignored")}
     return {**numbers, "dimensions": content.n_dims, "columns": {k: v for k, v in roles.items() if v}}
 
 

@@ -90,10 +90,11 @@ class Categorical(LinearFamily):
             k, s, m, j, _ = (int(i) for i in np.argwhere((p < 0) | (off > _SUM_TOLERANCE))[0])
             row = p[k, s, m, j]
             fault = f"are not all positive ({row.min():.6g})" if row.min() < 0 else f"sum to {row.sum():.12g}"
-            raise ValueError(
-                f"{names.place(k, s, m)}: the probabilities of dimension {j} {fault}; they must be at least 0 and sum "
-                "to 1. Divide counts by their sum."
-            )
+            raise InputError(
+                "{place}: the probabilities of dimension {j} {fault}; they must be at least 0 and sum to 1",
+                "Divide counts by their sum",
+                place=names.place(k, s, m), j=j, fault=fault,
+            )  # fmt: skip
         if off.max() > _ROUNDING:
             np.divide(p, np.where(off > _ROUNDING, total, 1.0), out=p)
 
@@ -105,9 +106,13 @@ class Categorical(LinearFamily):
         if not wrong.any():
             return None
         row, column = (int(i) for i in np.argwhere(wrong)[0])
-        known = f"which is not one of the codes 0 to {self.n_categories - 1} of the categories"
-        cures = ("use the same categories that the model was learned from", "leave it empty")
-        return Fault(row, column, known, cures)
+        why = InputError(
+            "which is not one of the codes 0 to {last} of the categories",
+            "use the same categories that the model was learned from",
+            "write NaN for a missing value",
+            last=self.n_categories - 1,
+        )
+        return Fault(row, column, why)
 
     def features(self, X: FloatArray) -> FloatArray:
         """Return indicators, in which two different categories have distance one."""

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.errors import InputError
 from vhem._support.immutable import frozen
 from vhem._support.places import Names
 
@@ -41,8 +42,7 @@ class Fault(NamedTuple):
 
     row: int
     column: int
-    problem: str  #: what is wrong with it, in words that follow it; a template with a field `value`
-    cures: tuple[str, ...]
+    why: InputError  #: what is wrong with it, in words that follow it: "which is negative", and the cures
 
 
 class Maximised(NamedTuple):

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import InputError
 from vhem.emissions.components import Fault
 
 _STEP = 0.35  # of log t: the error is about exp(-π²/step)
@@ -62,6 +63,5 @@ def fault_of_counts(X: FloatArray) -> Fault | None:
         return None
     row, column = (int(i) for i in np.argwhere(wrong)[0])
     problem = "which is negative" if X[row, column] < 0 else "which is not an integer"
-    return Fault(
-        row, column, f"{problem}; counts are 0, 1, 2, …", ("correct it", "leave it empty", "choose another family")
-    )
+    cures = ("correct it", "write NaN for a missing value", "choose another family")
+    return Fault(row, column, InputError("{problem}: counts are 0, 1, 2, …", *cures, problem=problem))

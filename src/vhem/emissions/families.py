@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import InputError
 from vhem.emissions.categorical import Categorical
 from vhem.emissions.components import Components
 from vhem.emissions.gaussian import Gaussian
@@ -19,7 +20,8 @@ def of_layout(layout: Any, arrays: Mapping[str, FloatArray]) -> Components:
     """Return components of the family that `layout` names, made of its arrays; they are not checked."""
     family = FAMILIES.get(layout) if isinstance(layout, str) else None
     if family is None:
-        raise ValueError(f"there is no family of emissions {layout!r}")
+        raise InputError("there is no family of emissions {layout!r}", layout=layout)
     if set(arrays) != set(family.fields):
-        raise ValueError(f"{layout} emissions have {', '.join(family.fields)}, not {', '.join(arrays)}")
+        problem = "{layout} emissions have the arrays {wanted}, not {found}"
+        raise InputError(problem, layout=layout, wanted=", ".join(family.fields), found=", ".join(arrays))
     return family.of(*(arrays[name] for name in family.fields))

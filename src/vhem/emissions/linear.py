@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
+from vhem._support.errors import InputError
 from vhem._support.places import Names, check_finite
 from vhem.emissions.components import Components, FamilyPrior, Maximised, Sums
 
@@ -120,8 +121,10 @@ class LinearFamily(Components):
     def _check_shape(self, name: str, names: Names) -> None:
         shape, wanted = getattr(self, name).shape, self._first.shape
         if shape != wanted:
-            given, first = names.shape(shape), self.fields[0]
-            raise ValueError(f"{name} has shape {given}, but {first} has {names.shape(wanted)}; they must agree.")
+            raise InputError(
+                "{name} has shape {shape}, but {first} has {wanted}; they must agree",
+                name=name, shape=names.shape(shape), first=self.fields[0], wanted=names.shape(wanted),
+            )  # fmt: skip
 
     def _check_ranges(self, names: Names) -> None:
         for name, (low, high) in self.ranges.items():
@@ -130,10 +133,10 @@ class LinearFamily(Components):
             if wrong.any():
                 k, s, m, j = (int(i) for i in np.argwhere(wrong)[0][:4])
                 limits = f"be above {low:g}" if high == np.inf else f"lie between {low:g} and {high:g}"
-                raise ValueError(
-                    f"{names.place(k, s, m)}: the {self.words[name]} of dimension {j} is {array[k, s, m, j]:.6g}; "
-                    f"it must {limits}."
-                )
+                raise InputError(
+                    "{place}: the {what} of dimension {j} is {value:.6g}; it must {limits}",
+                    place=names.place(k, s, m), what=self.words[name], j=j, value=array[k, s, m, j], limits=limits,
+                )  # fmt: skip
 
     # -- what a family says about itself
 

@@ -335,9 +335,9 @@ def check_frames(sequences: Sequences, emissions: Components) -> None:
     i = int(np.searchsorted(sequences.offsets, fault.row, side="right")) - 1
     which = f"sequence {i}" + ("" if sequences.ids[i] == i else f" (id {sequences.ids[i]!r})")
     raise InputError(
-        "{which} has {value:.12g} at frame {t}, dimension {column}, " + fault.problem, *fault.cures,
+        "{which} has {value:.12g} at frame {t}, dimension {column}, {why}",
         which=which, value=sequences.X[fault.row, fault.column], t=fault.row - sequences.offsets[i],
-        column=fault.column,
+        column=fault.column, why=fault.why,
     )  # fmt: skip
 
 

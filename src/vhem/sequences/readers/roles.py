@@ -28,6 +28,7 @@ class Roles(NamedTuple):
     time: str | None
     values: list[str]
     group: str | None
+    ignored: list[str] | None = None  #: columns that are not used
 
 
 def given_or_guessed(
@@ -57,7 +58,7 @@ def given_or_guessed(
     Examples
     --------
     >>> given_or_guessed(["SubjectID", "TrialID", "FixX", "FixY"], lambda name: True, None, None, None, None)
-    Roles(id=['SubjectID', 'TrialID'], time=None, values=['FixX', 'FixY'], group='SubjectID')
+    Roles(id=['SubjectID', 'TrialID'], time=None, values=['FixX', 'FixY'], group='SubjectID', ignored=[])
     """
     told, known = {*listed(id), *listed(values), *listed(time), *listed(group)}, set(columns)
     for name in told - known:
@@ -80,7 +81,8 @@ def given_or_guessed(
     if not chosen:
         problem = "no column of numbers is left for the values; the columns are {columns}"
         raise InputError(problem, "Give {values}", columns=shortened(columns))
-    return Roles(ids, time, chosen, group)
+    used = {*ids, *listed(time), *chosen, *listed(group)}
+    return Roles(ids, time, chosen, group, [name for name in columns if name not in used])
 
 
 def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str | None) -> tuple[list[str], str | None]:
