@@ -49,6 +49,14 @@ def named_categories(categories: Categories, columns: list[str]) -> dict[str, tu
     return {columns[k]: names for k, names in found.items()}
 
 
+MISSING = 1 << 40  #: the code of a missing value where codes are integers
+
+
+def as_floats(codes: IntArray) -> FloatArray:
+    """Return codes as frames hold them: missing ones are NaN."""
+    return np.where(codes == MISSING, np.nan, codes.astype(np.float64))
+
+
 class Coder:
     """Values to codes, some at a time; names are collected, or given beforehand.
 
@@ -87,6 +95,14 @@ class Coder:
         if self._other is None:
             raise KeyError(value)
         return self._codes[self._other]
+
+    def number(self, cell: str) -> int:
+        """Return the code of a cell as the compiled kernel takes it: `MISSING`, or -1 if it is refused."""
+        try:
+            code = self._code(cell)
+        except KeyError:
+            return -1
+        return MISSING if np.isnan(code) else int(code)
 
     @property
     def names(self) -> tuple[str, ...]:

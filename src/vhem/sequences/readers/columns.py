@@ -12,15 +12,18 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import CellError, InputError, ParameterError
-from vhem.sequences.categories import Coder, named_categories, unknown_category
+from vhem.kernels import compiled
+from vhem.sequences.categories import Coder, as_floats, named_categories, unknown_category
 from vhem.sequences.channels import Channels
 from vhem.sequences.container import Sequences
 from vhem.sequences.long_table import Coded, Weights, arranged, joined
 from vhem.sequences.readers import cells
+from vhem.sequences.readers.blocks import Columns
 from vhem.sequences.readers.cells import BadCellError
 from vhem.sequences.readers.options import Options, Reading, errors_of, without_extension
+from vhem.sequences.readers.plain_text import NAME, NOTHING, NUMBER, TIME, Cut, Cutter
 from vhem.sequences.readers.roles import Asked, Roles, check_known, given_or_guessed, listed
-from vhem.sequences.readers.rows import Columns, Rows
+from vhem.sequences.readers.rows import Rows
 from vhem.sequences.readers.times import Times, times
 from vhem.sequences.readers.wide_rows import WideGathered, wide_plan
 
@@ -31,7 +34,7 @@ def read_rows(rows: Rows, options: Options) -> Reading:
     """Return the sequences of a table."""
     chunks = rows.chunks()
     first = next(chunks, None)
-    if first is None:
+    if not isinstance(first, list):
         raise InputError("{path} has a header but no rows", path=rows.path)
     sample = {name: column[:_SAMPLE] for name, column in zip(rows.columns, first, strict=False)}
     if options.wide is not None:
@@ -46,18 +49,23 @@ def read_rows(rows: Rows, options: Options) -> Reading:
         options.decimal == "auto" and any(cells.has_decimal_commas(sample[name]) for name in roles.values)
     )
     gathered = _Gathered(roles, rows, comma, options.other)
-    for chunk in itertools.chain([first], chunks):
+    gathered.add(first)
+    rows.cutter = gathered.cutter()
+    for chunk in chunks:
         gathered.add(chunk)
     with errors_of(rows.path):
         return Reading(gathered.sequences(), roles)
 
 
-def _read_wide(rows: Rows, chunks: Iterator[Columns], sample: dict[str, Sequence[Any]], options: Options) -> Reading:
+def _read_wide(
+    rows: Rows, chunks: Iterator[Columns | Cut], sample: dict[str, Sequence[Any]], options: Options
+) -> Reading:
     """Return the sequences of a wide table."""
     with errors_of(rows.path):
         plan = wide_plan(rows.columns, sample, options.of_wide())
     gathered, done = WideGathered(plan), 0
     for chunk in chunks:
+        assert isinstance(chunk, list)  # nothing is cut by the compiled kernel here
         try:
             gathered.add(dict(zip(rows.columns, chunk, strict=False)))
         except BadCellError as fault:
@@ -92,9 +100,50 @@ class _Gathered:
         self._codes: dict[str, list[IntArray]] = {name: [] for name in self._seen}
         self._n_rows = 0
 
-    def add(self, chunk: Columns) -> None:
-        """Take the cells of some rows."""
+    def cutter(self) -> Cutter | None:
+        """Return what cuts plain text into these columns; None if times are dates, which only Python reads."""
+        if not compiled.has_tables() or (self._times and self._times[0].kind != "numbers"):
+            return None
+        numbered: dict[str, Callable[[str], int]] = {
+            name: partial(_number_of, seen) for name, seen in self._seen.items()
+        }
+        numbered |= {name: coder.number for name, coder in self._coders.items()}
+        if {*self._numbers()} & {*numbered} or {*self._seen} & {*self._coders}:
+            return None  # a column with two roles
+        kinds = dict.fromkeys(self._rows.columns, NOTHING) | dict.fromkeys(numbered, NAME)
+        kinds |= dict.fromkeys(self._numbers(), NUMBER) | dict.fromkeys(listed(self._roles.time), TIME)
+        return Cutter(list(kinds.values()), self._comma, [numbered[name] for name in kinds if kinds[name] == NAME])
 
+    def _numbers(self) -> list[str]:
+        values = [name for name in self._roles.values if name not in self._coders]
+        return [*values, *listed(self._roles.weights), *listed(self._roles.time)]
+
+    def add(self, chunk: Columns | Cut) -> None:
+        """Take some rows."""
+        if isinstance(chunk, Cut):
+            self._add_cut(chunk)
+        else:
+            self._add_cells(chunk)
+
+    def _add_cut(self, cut: Cut) -> None:
+        """Take rows that are numbers already."""
+        place, coded = self._places(self._numbers()), self._places([*self._seen, *self._coders])
+        columns = {name: as_floats(cut.codes[:, coded[name]]) for name in self._coders}
+        columns |= {name: cut.values[:, place[name]] for name in self._roles.values if name not in columns}
+        self._values.append(np.column_stack([columns[name] for name in self._roles.values]))
+        if self._roles.time is not None:
+            self._times.append(Times(cut.values[:, place[self._roles.time]].copy(), "numbers"))
+        if self._roles.weights is not None:
+            self._weights.append(cut.values[:, place[self._roles.weights]].copy())
+        for name in self._seen:
+            self._codes[name].append(cut.codes[:, coded[name]].copy())
+        self._n_rows += len(cut.values)
+
+    def _places(self, names: list[str]) -> dict[str, int]:
+        """Return where columns are among themselves, in the order of the table."""
+        return {name: k for k, name in enumerate(sorted({*names}, key=self._index.__getitem__))}
+
+    def _add_cells(self, chunk: Columns) -> None:
         def converted(name: str, convert: Callable[[Sequence[Any]], Any]) -> Any:
             try:
                 return convert(chunk[self._index[name]])
@@ -114,14 +163,14 @@ class _Gathered:
         self._n_rows += len(chunk[0])
 
     def sequences(self) -> Sequences:
-        """Return what was gathered and release it: a large table is not held twice."""
-        roles, X = self._roles, np.concatenate(self._values)
-        self._values.clear()
+        """Return what was gathered, and release it."""
+        roles, X = self._roles, _together(self._values)
         channels = self._channels(X)
-        ids = joined([self._coded(name) for name in roles.id]) if roles.id else self._one_sequence()
-        groups = None if roles.group is None else self._coded(roles.group)
+        coded = {name: self._coded(name) for name in self._seen}  # a column may be an id and a group
+        ids = joined([coded[name] for name in roles.id]) if roles.id else self._one_sequence()
+        groups = None if roles.group is None else coded[roles.group]
         moments = None if roles.time is None else self._all_times()
-        weights = None if roles.weights is None else Weights(roles.weights, np.concatenate(self._weights))
+        weights = None if roles.weights is None else Weights(roles.weights, _together(self._weights))
         table = arranged(
             X, ids, moments, groups, roles.time or "", roles.group or "", self._rows.number, channels, weights
         )
@@ -144,14 +193,32 @@ class _Gathered:
         return Coded(np.zeros(self._n_rows, dtype=np.int64), [without_extension(self._rows.path)])
 
     def _coded(self, name: str) -> Coded:
-        return Coded(np.concatenate(self._codes[name]), cells.tidy_names(list(self._seen[name])))
+        return Coded(_together(self._codes[name]), cells.tidy_names(list(self._seen[name])))
 
     def _all_times(self) -> npt.NDArray[Any]:
         kinds = sorted({part.kind for part in self._times})
         if len(kinds) > 1:
             problem = "column {column!r} has {kinds}"
             raise InputError(problem, "use one format in all rows", column=self._roles.time, kinds=" and ".join(kinds))
-        return np.concatenate([part.values for part in self._times])
+        values = [part.values for part in self._times]
+        self._times.clear()
+        return _together(values)
+
+
+def _together(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return arrays as one, releasing each as soon as it is copied: a large table is not held twice."""
+    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
+    end = len(whole)
+    while parts:
+        part = parts.pop()
+        whole[end - len(part) : end] = part
+        end -= len(part)
+    return whole
+
+
+def _number_of(seen: dict[str, int], cell: str) -> int:
+    """Return the number of a name, a new one if need be; −1 if the cell holds none."""
+    return -1 if cells.is_missing(cell) else seen.setdefault(cells.name(cell), len(seen))
 
 
 def coded(coder: Coder, column: Sequence[Any]) -> FloatArray:

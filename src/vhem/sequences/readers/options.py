@@ -34,6 +34,7 @@ class Options(NamedTuple):
     other: str | None = None
     weights: str | None = None
     wide: Wide | None = None
+    join: tuple[Path, ...] = ()  #: further tables of the same sequences, for the command
 
     def of_wide(self) -> WideAsked:
         """Return what is said about a wide table."""

@@ -122,6 +122,8 @@ def read_sequences(
 def read_with_roles(path: Any, options: Options) -> Reading:
     """Read sequences as `read_sequences` does, and return which column was used for what."""
     check_other(options.other)
+    if options.join:
+        return read_with_roles([path, *options.join], options._replace(join=()))
     if isinstance(path, (list, tuple)):
         path = {without_extension(Path(one)): one for one in path}
     if isinstance(path, dict) and path and all(isinstance(one, (str, Path)) for one in path.values()):
