@@ -219,7 +219,9 @@ def test_wide_rows_that_are_refused(tmp_path):
     with pytest.raises(ValueError, match="sequence 3 has no value"):
         read_sequences(written(tmp_path, LIVES.replace("f,work,work,,", "f,,,,")), wide="a15:a18")
     path = written(tmp_path, LIVES)
-    with pytest.raises(ValueError, match=r"row 4: column 'a15' has 'work', which is not one of the categories 'school'"):
+    with pytest.raises(
+        ValueError, match=r"row 4: column 'a15' has 'work', which is not one of the categories 'school'"
+    ):
         read_sequences(path, wide="a15:a18", categories={"state": ["school"]})
 
 
