@@ -17,6 +17,8 @@ from vhem.sequences.readers.frames import column_names, column_of
 from vhem.sequences.readers.roles import Roles, check_known, guessed_row_id, listed
 from vhem.sequences.readers.wide import Wide, WideRows, checked_row_weights, unique_keys, wide_columns
 
+_LOOKED_AT = 100  # rows, to find out what columns hold
+
 Cells = Mapping[str, Sequence[Any]]  #: columns by name
 
 
@@ -99,8 +101,9 @@ def wide_plan(columns: list[str], sample: Cells, asked: WideAsked) -> WidePlan:
 
 
 def _are_words(columns: list[str], sample: Cells) -> bool:
-    """Whether the columns of a channel together look like categories."""
-    return cells.looks_categorical([cell for name in columns for cell in sample[name][:100]])
+    """Whether the columns of a channel hold text, and never a number."""
+    distinct = {cell for name in columns for cell in sample[name][:_LOOKED_AT] if not cells.is_missing(cell)}
+    return bool(distinct) and not any(cells.looks_numeric([cell]) for cell in distinct)
 
 
 class WideGathered:
