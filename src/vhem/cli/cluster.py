@@ -75,7 +75,7 @@ def cluster(
 
         vhem cluster --config out/run.toml --clusters 4 -o four
     """
-    with Session(run.quiet) as session:
+    with Session(run.quiet, run.progress) as session:
         writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)

@@ -65,7 +65,7 @@ def mixture(
         return
     if dask is not None:
         raise ValueError("--dask needs --partitions here: without it, EM runs in this process.")
-    with Session(run.quiet) as session:
+    with Session(run.quiet, run.progress) as session:
         states = learning.n_states()
         if not isinstance(states, int):
             raise ValueError(f"--states must be one number for a mixture, got {learning.states!r}.")

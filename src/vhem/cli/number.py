@@ -65,7 +65,7 @@ def number(
 
         vhem number fixations.csv --id subject,trial --group subject --clusters 2,3,4,8 --json
     """
-    with Session(run.quiet) as session:
+    with Session(run.quiet, run.progress) as session:
         candidates = several("--clusters", clusters)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, None, learning, run, session)

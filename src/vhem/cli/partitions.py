@@ -60,7 +60,7 @@ def mixture_of_parts(
     options: PartOptions,
 ) -> None:
     """Learn a mixture from data of any size, and label all sequences in a second pass."""
-    with Session(run.quiet) as session, executor_at(options.dask) as executor:
+    with Session(run.quiet, run.progress) as session, executor_at(options.dask) as executor:
         states = learning.n_states()
         if not isinstance(states, int):
             raise ValueError(f"--states must be one number for a mixture, got {learning.states!r}.")

@@ -299,7 +299,7 @@ def _check_free(out: Path, run: dict[str, Any], overwrite: bool) -> None:
 
 def recorded(ctx: typer.Context) -> dict[str, Any]:
     """Return the options of a command and the versions used; paths are made absolute, so that it can be repeated."""
-    skipped = ("config", "json", "quiet", "overwrite")
+    skipped = ("config", "json", "quiet", "progress", "overwrite")
     given = {key: value for key, value in ctx.params.items() if value not in (None, (), []) and key not in skipped}
     options = {key: _as_toml(value) for key, value in given.items()}
     made = provenance({})

@@ -243,6 +243,14 @@ class RunOptions:
     ] = None
     json: Annotated[bool, _option("--json", help="Print the summary as JSON.", panel=_RUN)] = False
     quiet: Annotated[bool, _option("--quiet", "-q", help="Show no progress.", panel=_RUN)] = False
+    progress: Annotated[
+        str,
+        _option(
+            "--progress",
+            help="auto: a bar, or lines of text; json: one JSON object per line, for programs.",
+            panel=_RUN,
+        ),
+    ] = "auto"
     config: Annotated[
         Path | None,
         _option(
@@ -250,6 +258,10 @@ class RunOptions:
             panel=_RUN, is_eager=True, callback=_configured,
         ),
     ] = None  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.progress not in ("auto", "json"):
+            raise ValueError(f"--progress must be auto or json, got {self.progress!r}.")
 
 
 Data = Annotated[

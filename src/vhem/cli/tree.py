@@ -55,7 +55,7 @@ def tree(
 
         vhem tree people/ --levels 4,2 -o tree
     """
-    with Session(run.quiet) as session:
+    with Session(run.quiet, run.progress) as session:
         writer, sizes = RunWriter(ctx, out, overwrite), _sizes(levels)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)

@@ -24,6 +24,7 @@ from vhem.report.payload import as_script, payload
 from vhem.sequences import SequencesLike
 
 _SCRIPTS = (
+    "drawing.js",
     "base.js",
     "map.js",
     "chain.js",
