@@ -346,7 +346,7 @@ def test_a_real_spreadsheet():
     pytest.importorskip("python_calamine")
     path = faces_folder() / "demodata.xls"
     found = read_with_roles(path, Options())
-    assert found.roles == (["SubjectID", "TrialID"], None, ["FixX", "FixY"], "SubjectID")
+    assert found.roles[:4] == (["SubjectID", "TrialID"], None, ["FixX", "FixY"], "SubjectID")
     assert len(found.sequences) == 399
     assert found.sequences.X.shape == (1010, 2)
     assert found.sequences.groups == sorted(found.sequences.groups)
