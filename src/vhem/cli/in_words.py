@@ -34,7 +34,9 @@ def of_input(found: Input) -> dict[str, Any]:
             numbers["categories"] = {name: list(names) for name, names in content.categories.items()}
     else:
         numbers = {"hmms": len(content)}
-    roles = found.roles._asdict() if found.roles is not None and found.roles.id else {}
+    roles = {} if found.roles is None else found.roles._asdict()
+    if not roles.get("id"):  # one sequence per file: its columns have no roles, but some may be ignored
+        roles = {"ignored": roles.get("ignored")}
     return {**numbers, "dimensions": content.n_dims, "columns": {k: v for k, v in roles.items() if v}}
 
 

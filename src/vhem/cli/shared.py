@@ -18,6 +18,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from vhem._support.errors import InputError
 from vhem.em.topology import TOPOLOGIES
 from vhem.sequences.readers.options import Options
 
@@ -53,7 +54,7 @@ def several(option: str, text: str) -> list[int]:
             return list(range(low, high + 1))
     except ValueError:
         pass
-    raise ValueError(f"{option} must be like 3, 1-5 or 2,4, got {text!r}.")
+    raise InputError("{option} must be like 3, 1-5 or 2,4, got {text!r}", option=option, text=text)
 
 
 def named_lists(parts: list[str] | None) -> dict[str, list[str] | None] | None:
@@ -199,7 +200,7 @@ class LearningOptions:
 
     def __post_init__(self) -> None:
         if self.per not in ("auto", "sequence", "group"):
-            raise ValueError(f"--per must be auto, sequence or group, got {self.per!r}.")
+            raise InputError("--per must be auto, sequence or group, got {per!r}", per=self.per)
 
     def n_states(self) -> int | list[int]:
         """Return the number of states, or the numbers to choose from."""
@@ -216,14 +217,17 @@ def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
         run = tomllib.loads(file.read_text(encoding="utf-8"))
         command, options = run.get("command"), dict(run["options"])
     except OSError:
-        raise ValueError(f"{file} cannot be read.") from None
+        raise InputError("{file} cannot be read", file=file) from None
     except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as fault:
-        raise ValueError(f"{file} is not a configuration file: {fault}.") from None
+        raise InputError("{file} is not a configuration file: {fault}", file=file, fault=fault) from None
     known = {parameter.name for parameter in ctx.command.params}
     if command is not None and command != ctx.info_name:
-        raise ValueError(f"{file} was written by `vhem {command}`, not by `vhem {ctx.info_name}`.")
+        raise InputError(
+            "{file} was written by `vhem {command}`, not by `vhem {info_name}`",
+            file=file, command=command, info_name=ctx.info_name,
+        )  # fmt: skip
     if unknown := sorted(set(options) - known):
-        raise ValueError(f"{file} has unknown options: {', '.join(unknown)}.")
+        raise InputError("{file} has unknown options: {names}", file=file, names=", ".join(unknown))
     ctx.default_map = options
     return path
 
@@ -261,7 +265,7 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         if self.progress not in ("auto", "json"):
-            raise ValueError(f"--progress must be auto or json, got {self.progress!r}.")
+            raise InputError("--progress must be auto or json, got {progress!r}", progress=self.progress)
 
 
 Data = Annotated[

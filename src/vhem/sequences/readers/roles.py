@@ -30,6 +30,7 @@ class Roles(NamedTuple):
     time: str | None
     values: list[str]
     group: str | None
+    ignored: list[str] | None = None  #: columns that are not used
     categories: Mapping[str, tuple[str, ...] | None] = _NONE  #: values that are categories, with their names if given
     guessed: tuple[str, ...] = ()  #: those of them that nobody said to be categories
     weights: str | None = None
@@ -78,7 +79,7 @@ def given_or_guessed(
     Examples
     --------
     >>> given_or_guessed(["SubjectID", "TrialID", "FixX", "FixY"], lambda name: True, None, None, None, None)
-    Roles(id=['SubjectID', 'TrialID'], time=None, values=['FixX', 'FixY'], group='SubjectID', ...)
+    Roles(id=['SubjectID', 'TrialID'], time=None, values=['FixX', 'FixY'], group='SubjectID', ignored=[], ...)
     """
     told = {*listed(id), *listed(values), *listed(time), *listed(group), *asked.categories, *listed(asked.weights)}
     check_known(told, columns)
@@ -106,7 +107,9 @@ def given_or_guessed(
     if not chosen:
         problem = "no column of numbers is left for the values; the columns are {columns}"
         raise InputError(problem, "Give {values}", "name columns of {categories}", columns=shortened(columns))
-    return Roles(ids, time, chosen, group, categories, tuple(guessed), asked.weights)
+    used = {*ids, *listed(time), *chosen, *listed(group), *listed(asked.weights)}
+    ignored = [name for name in columns if name not in used]
+    return Roles(ids, time, chosen, group, ignored, categories, tuple(guessed), asked.weights)
 
 
 def check_known(told: Iterable[str], columns: list[str]) -> None:

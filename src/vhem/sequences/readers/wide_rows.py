@@ -93,7 +93,8 @@ def wide_plan(columns: list[str], sample: Cells, asked: WideAsked) -> WidePlan:
     words = [channel for channel, own in found.items() if channel not in names and _are_words(own, sample)]
     categories = names | dict.fromkeys(words)  # text in a wide table can be nothing else, so that nobody is told
     ids = [name for name in ids if name not in used]
-    roles = Roles(ids, None, list(found), asked.group, categories, (), asked.weights)
+    ignored = [name for name in columns if name not in {*used, *ids, *said}]
+    roles = Roles(ids, None, list(found), asked.group, ignored, categories, (), asked.weights)
     comma = asked.decimal == "," or (
         asked.decimal == "auto" and any(cells.has_decimal_commas(sample[name]) for name in used)
     )
