@@ -7,30 +7,33 @@
 #include <memory>
 
 #include "baum_welch_pack.hpp"
+#include "families/parts.hpp"
 
 namespace {
 
-// Where the sums over all pairs go, HMM by HMM: an array each for start, trans, occupancy, first and second.
+// Where the sums over all pairs go, HMM by HMM: an array each for start, trans, occupancy and the family's moments.
 struct Totals {
     struct Part {
         double* data;
         long size;  // of one HMM
     };
-    Part parts[5];
+    std::vector<Part> parts;
 };
 
 template <class Family>
 Totals totals_of(const Layout<Family>& layout, const Sums& sums) {
     const long G = layout.S * layout.M;
-    return {{{sums.start, layout.S}, {sums.trans, layout.S * layout.S}, {sums.occupancy, G},
-             {sums.first, G * layout.widths[0]}, {sums.second, G * layout.widths[1]}}};
+    Totals all{{{sums.start, layout.S}, {sums.trans, layout.S * layout.S}, {sums.occupancy, G}}};
+    for (int m = 0; m < Family::kMoments; ++m) all.parts.push_back({sums.moments(m), G * layout.widths[m]});
+    return all;
 }
 
 // All pairs, in packs of kLanes.
 template <class Family, bool Mixture, int States>
 class EStep {
   public:
-    EStep(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const double* anchors, Call& call)
+    EStep(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const typename Family::Anchors& anchors,
+          Call& call)
         : a(models), frames(frames), pairs(pairs), anchors(anchors), call(call), layout(models), prepared(models, call),
           packs(call.n_threads) {}
 
@@ -63,7 +66,7 @@ class EStep {
     const Models<Family>& a;
     const Sequences& frames;
     const Pairs& pairs;
-    const double* anchors;
+    const typename Family::Anchors anchors;
     Call& call;
     const Layout<Family> layout;
     const typename Family::Prepared prepared;
@@ -140,8 +143,8 @@ void mirror(double* second, long n_gaussians, int d) {
 }
 
 template <class Family, bool Mixture, int States = 0>
-void run(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const double* anchors, Call& call,
-         double* scores, const Totals& totals) {
+void run(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const typename Family::Anchors& anchors,
+         Call& call, double* scores, const Totals& totals) {
     EStep<Family, Mixture, States>(models, frames, pairs, anchors, call).run(scores, totals);
 }
 
@@ -150,8 +153,8 @@ template <class Family>
 auto e_step_for(const Models<Family>& models) {
     if (models.M > 1) return run<Family, true>;
     // With full covariances densities take most of the time, and a number of states known when compiling gains little.
-    static constexpr int two = kAnySizeOnly ? 0 : 2, three = kAnySizeOnly ? 0 : 3;
-    static constexpr int four = kAnySizeOnly || Family::kFullMoments ? 0 : 4, five = four ? 5 : 0;
+    static constexpr int two = kAnySizeOnly || Family::kAnySize ? 0 : 2, three = two ? 3 : 0;
+    static constexpr int four = two && !Family::kFullMoments ? 4 : 0, five = four ? 5 : 0;
     static constexpr decltype(&run<Family, true>) of_size[] = {run<Family, false>,        run<Family, false>,
                                                                run<Family, false, two>,   run<Family, false, three>,
                                                                run<Family, false, four>,  run<Family, false, five>};
@@ -172,6 +175,20 @@ void expectations(const GaussianModels& models, Input anchors, const Sequences& 
             e_step_for(m)(m, sequences, pairs, origin, call, to, totals_of(Layout<Family>(m), sums));
             if (Family::kFullMoments) mirror(sums.second, e.K * e.S * e.M, static_cast<int>(e.d));
         });
+    });
+}
+
+// The same for any other family; the frames are what `PartMixtures` says, and the upper triangles of full Gaussians' second
+// moments are left empty.
+void expectations_of_parts(const PartModels& models, const PartMixtures& anchors, const Sequences& sequences,
+                           const Pairs& pairs, Output scores, Sums sums, const Run& run) {
+    const PartMixtures& e = models.emissions;
+    e.check_frames(sequences), pairs.check_ranges(sequences, e.K), sums.check(e, PartRows(e).offsets().width);
+    e.check_anchors(anchors);
+    double* to = doubles_out(scores, "scores", {pairs.n});
+    run_call(run, [&](Call& call) {
+        const auto m = models_of<PartFamily>(models);
+        e_step_for(m)(m, sequences, pairs, PartFamily::anchors(anchors), call, to, totals_of(Layout<PartFamily>(m), sums));
     });
 }
 
@@ -208,5 +225,7 @@ void bind_baum_welch(nb::module_& m) {
     using namespace nb::literals;
     m.def("expectations", &expectations, nb::kw_only(), "models"_a, "anchors"_a, "sequences"_a, "pairs"_a, "scores"_a,
           "sums"_a, "run"_a);
+    m.def("expectations_of_parts", &expectations_of_parts, nb::kw_only(), "models"_a, "anchors"_a, "sequences"_a, "pairs"_a,
+          "scores"_a, "sums"_a, "run"_a);
     m.def("learn", &learn, nb::kw_only(), "models"_a, "sequences"_a, "pairs"_a, "prior"_a, "limits"_a, "learned"_a, "run"_a);
 }

@@ -13,7 +13,7 @@ namespace {
 template <class Family, bool Mixture, int States>
 class Pack {
   public:
-    Pack(const Models<Family>& models, const typename Family::Prepared& prepared, const double* anchors,
+    Pack(const Models<Family>& models, const typename Family::Prepared& prepared, const typename Family::Anchors& anchors,
          const Sequences& frames, Worker& worker)
         : a(models), d(models.components.d), frames(frames), worker(worker), layout(models), G(S() * a.M),
           components(models.components, prepared, anchors, G) {
@@ -33,8 +33,7 @@ class Pack {
     ivec run(const Pairs& pairs, long begin, int lanes, double* scores, double* const* slots) {
         load_models(pairs, begin, lanes);
         load_frames(pairs, begin, lanes);
-        ivec trusted = Family::kGaps == Gaps::kAlone ? complete : ~ivec{};
-        trusted &= run_forward();
+        const ivec trusted = components.trusted(complete) & run_forward();
         store_partial(scores, log_likelihood, lanes);
         if (!slots) return trusted;
         backward();
@@ -239,6 +238,7 @@ class Pack {
     // Calls work(true_type) for frames that may have gaps, where the family computes them differently.
     template <class Work>
     auto by_gaps(Work work) {
+        if constexpr (Family::kGaps == Gaps::kAlike) return work(std::true_type());
         if constexpr (Family::kGaps == Gaps::kBeside)
             if (missing) return work(std::true_type());
         return work(std::false_type());
@@ -393,7 +393,9 @@ class Pack {
     template <bool Missing>
     __attribute__((always_inline)) void add(int g, vec u, const vec* frame) {
         sums[layout.occupancy + g] += u;
-        components.template add<Missing>(g, u, frame, moments(0, g), moments(1, g));
+        std::array<vec*, Family::kMoments> to;
+        for (int m = 0; m < Family::kMoments; ++m) to[m] = sums + layout.moments[m];
+        components.template add<Missing>(g, u, frame, to);
     }
 };
 

@@ -23,6 +23,11 @@ void bind_arguments(nb::module_& m) {
         .def(nb::init<Input, Input, Input>(), nb::kw_only(), "weights"_a, "means"_a, "covars"_a);
     nb::class_<GaussianModels>(m, "GaussianModels")
         .def(nb::init<const Chains&, const GaussianMixtures&>(), nb::kw_only(), "chains"_a, "emissions"_a);
+    nb::class_<PartMixtures>(m, "PartMixtures")
+        .def(nb::init<Input, Input, Input, Input, Input, Input, Input, Input, Input>(), nb::kw_only(), "weights"_a, "means"_a,
+             "variances"_a, "full_means"_a, "full_covars"_a, "coefficients"_a, "statistics"_a, "tables"_a, "sizes"_a);
+    nb::class_<PartModels>(m, "PartModels")
+        .def(nb::init<const Chains&, const PartMixtures&>(), nb::kw_only(), "chains"_a, "emissions"_a);
     nb::class_<Sequences>(m, "Sequences")
         .def(nb::init<Input, Input, bool>(), nb::kw_only(), "X"_a, "offsets"_a, "may_be_empty"_a = false);
     nb::class_<Pairs>(m, "Pairs").def(nb::init<Input, Input, Input>(), nb::kw_only(), "sequence"_a, "model"_a, "weight"_a);

@@ -15,15 +15,18 @@ struct GaussianTriangles {
     std::vector<double> rows;
 
     template <class Family>
-    GaussianTriangles(const Models<Family>& m, Call& call) : width(Full ? m.components.d * (m.components.d + 1) / 2 + 1 : 0) {
-        const long G = m.S * m.M, d = m.components.d;
-        rows.resize(m.K * G * width);
-        parallel_for(call, width ? m.K : 0, [&](long k, Worker&) {
+    GaussianTriangles(const Models<Family>& m, Call& call) : GaussianTriangles(m.components, m.K, m.S * m.M, call) {}
+
+    // Of K HMMs with G Gaussians each.
+    GaussianTriangles(const GaussianRows<Full>& all, long K, long G, Call& call) : width(Full ? all.d * (all.d + 1) / 2 + 1 : 0) {
+        const long d = all.d;
+        rows.resize(K * G * width);
+        parallel_for(call, width ? K : 0, [&](long k, Worker&) {
             std::vector<double> L(d * d), W(d * d);
             for (long g = k * G; g < (k + 1) * G; ++g) {
                 double* to = &rows[g * width];
                 to[width - 1] =
-                    -0.5 * d * kLogTwoPi - whitening(m.components.covars + g * d * d, static_cast<int>(d), L.data(), W.data());
+                    -0.5 * d * kLogTwoPi - whitening(all.covars + g * d * d, static_cast<int>(d), L.data(), W.data());
                 for (int i = 0; i < d; ++i)
                     for (int j = 0; j <= i; ++j) *to++ = W[i * d + j];
             }
@@ -70,6 +73,9 @@ class GaussianLanes {
         Full ? gather_rows(k, triangles.rows.data(), G * triangles.width, scale) : gather_rows(k, all.covars, G * d, variance);
     }
 
+    // The lanes that can be computed here, of which `complete` ones have no gaps.
+    ivec trusted(ivec complete) const { return Full ? complete : ~ivec{}; }
+
     // -½ log|2πΣ| of one Gaussian; makes it ready for `density`.
     vec log_factor(long g) {
         if (Full) return scale[(g + 1) * triangles.width - 1];
@@ -101,9 +107,10 @@ class GaussianLanes {
         return log;
     }
 
-    // Adds a frame with weight u to the moments of one Gaussian.
+    // Adds a frame with weight u to the moments of one Gaussian, among those of all.
     template <bool Missing>
-    __attribute__((always_inline)) void add(int g, vec u, const vec* frame, vec* first, vec* second) {
+    __attribute__((always_inline)) void add(int g, vec u, const vec* frame, const std::array<vec*, 2>& sums) {
+        vec *first = sums[0] + g * d, *second = sums[1] + g * (Full ? d * d : d);
         for (int j = 0; j < d; ++j) {
             vec z = frame[j] - anchor[g * d + j];
             if (Full) {
