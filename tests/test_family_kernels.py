@@ -1,10 +1,13 @@
 """The compiled kernels for every family against the NumPy ones, over random problems."""
 
+import itertools
+
 import numpy as np
 import pytest
 from helpers import available_engines, random_rows, use_engine
 from test_emissions import MAKERS
 
+from vhem import H3M, HMM, fit_hmms
 from vhem.emissions import Product
 from vhem.kernels import compiled, parts
 from vhem.kernels.models import Models
@@ -63,6 +66,15 @@ def random_frames(rng, models, lengths, missing):
     return X, np.concatenate([[0], np.cumsum(lengths)])
 
 
+def counted(models, X, offsets, pairs, weights, anchors):
+    """Return log-likelihoods and sums of both engines."""
+    found = compiled.expectations(
+        models=models, X=X, offsets=offsets, sequence=pairs[0], model=pairs[1], weights=weights, anchors=anchors,
+        n_threads=1,
+    )  # fmt: skip
+    return found, counting.expectations(models, X, offsets, *pairs, weights, anchors)
+
+
 def assert_sums_equal(found, wanted):
     np.testing.assert_allclose(found.start, wanted.start, **CLOSE)
     np.testing.assert_allclose(found.trans, wanted.trans, **CLOSE)
@@ -82,10 +94,7 @@ def test_counts_are_those_of_numpy(engine, family, M, missing):
     weights = np.array([1.0, 2.0, 0.5, 1.0, 0.0, 1.0, 1.0, 3.0])
     anchors = random_models(rng, family, M=M).components
     assert compiled.knows(models)
-    scores, sums = compiled.expectations(
-        models=models, X=X, offsets=offsets, sequence=sequence, model=model, weights=weights, anchors=anchors, n_threads=1
-    )
-    wanted, wanted_sums = counting.expectations(models, X, offsets, sequence, model, weights, anchors)
+    (scores, sums), (wanted, wanted_sums) = counted(models, X, offsets, (sequence, model), weights, anchors)
     np.testing.assert_allclose(scores, wanted, **EXACT)
     assert_sums_equal(sums, wanted_sums)
 
@@ -96,10 +105,7 @@ def test_long_sequences_are_counted_one_at_a_time(engine, family, M):
     models = random_models(rng, family, K=2, M=M)
     X, offsets = random_frames(rng, models, [150], 0.2)
     one, pair = np.ones(1), np.zeros(1, dtype=np.int64)
-    scores, sums = compiled.expectations(
-        models=models, X=X, offsets=offsets, sequence=pair, model=pair, weights=one, anchors=models.components, n_threads=1
-    )
-    wanted, wanted_sums = counting.expectations(models, X, offsets, pair, pair, one, models.components)
+    (scores, sums), (wanted, wanted_sums) = counted(models, X, offsets, (pair, pair), one, models.components)
     np.testing.assert_allclose(scores, wanted, **EXACT)
     assert_sums_equal(sums, wanted_sums)
 
@@ -112,11 +118,10 @@ def test_scores_posteriors_and_paths_are_those_of_numpy(engine, family, missing)
     found = compiled.log_likelihoods(models=models, X=X, offsets=offsets, n_threads=1)
     np.testing.assert_allclose(found, filtering.log_likelihoods(models, X, offsets), **EXACT)
     one = models.take(slice(0, 1))
-    gammas = zip(
-        compiled.posteriors(models=one, X=X, offsets=offsets, n_threads=1), filtering.posteriors(one, X, offsets), strict=True
-    )
-    for mine, theirs in gammas:
-        np.testing.assert_allclose(mine, theirs, **CLOSE)
+    score, gamma = compiled.posteriors(models=one, X=X, offsets=offsets, n_threads=1)
+    wanted_score, wanted_gamma = filtering.posteriors(one, X, offsets)
+    np.testing.assert_allclose(score, wanted_score, **EXACT)
+    np.testing.assert_allclose(gamma, wanted_gamma, **CLOSE)
     scores, paths = compiled.viterbi(models=one, X=X, offsets=offsets, n_threads=1)
     wanted, wanted_paths = filtering.viterbi(one, X, offsets)
     np.testing.assert_allclose(scores, wanted, **EXACT)
@@ -144,8 +149,8 @@ def test_e_steps_are_those_of_numpy(engine, family, M, prune):
     for _ in range(tau - 1):
         visits = base.startprob + np.einsum("ib,ibc->ic", visits, base.transmat)
     bound, mass, sums, z, _, _ = compiled.e_step(
-        base=base, occupancy=visits, counts=counts, scales=scales, reduced=reduced, log_weights=weights, anchors=anchors,
-        tau=tau, prune=prune, early_stop=True, want_responsibilities=True, n_threads=1,
+        base=base, occupancy=visits, counts=counts, scales=scales, reduced=reduced, log_weights=weights,
+        anchors=anchors, tau=tau, prune=prune, early_stop=True, want_responsibilities=True, n_threads=1,
     )  # fmt: skip
     total, wanted_z, wanted = reduction.e_step(base, reduced, weights, counts, scales, anchors, tau)
     assert bound == pytest.approx(total.sum(), rel=1e-12)
@@ -187,3 +192,33 @@ def test_large_tables_become_products(engine, monkeypatch):
     np.testing.assert_allclose(
         compiled.log_likelihoods(models=models, X=X, offsets=offsets, n_threads=1), by_table, rtol=1e-10
     )
+
+
+@pytest.mark.parametrize("name", ["categorical", "poisson", "both"])
+@pytest.mark.parametrize("prior", [0.0, 0.2])
+def test_learning_inside_the_engine_is_that_of_numpy(engine, monkeypatch, name, prior):
+    """Many HMMs of one sequence each iterate without Python, from a given start, with gaps and another length each."""
+    rng = np.random.default_rng(5)
+    lead, K = (7, 3, 1), 7
+    makers = {"both": lambda: Product([MAKERS[n](rng, lead, 1) for n in ("categorical", "poisson")])}
+    emissions = makers[name]() if name in makers else MAKERS[name](rng, lead, 2)
+    models = Models(random_rows(rng, (K, 3)), random_rows(rng, (K, 3, 3)), np.ones(lead), emissions, np.full(K, 3))
+    start = H3M([HMM(models.startprob[k], models.transmat[k], emissions=emissions.take(k)) for k in range(K)])
+    X, offsets = random_frames(rng, models, rng.integers(20, 40, size=K), 0.1)
+    sequences = [X[a:b] for a, b in itertools.pairwise(offsets)]
+    priors = {"startprob_prior": prior, "transmat_prior": prior, "covars_prior": prior}
+
+    def fit():
+        return fit_hmms(sequences, init=start, max_iter=12, tol=0, reg_covar=0.01, return_report=True, **priors)
+
+    calls = []
+    learn = compiled._learn_parts
+    monkeypatch.setattr(compiled, "_learn_parts", lambda *given: (calls.append(1), learn(*given)))
+    found, report = fit()
+    assert calls
+    monkeypatch.undo()
+    use_engine(monkeypatch, "reference")
+    wanted, theirs = fit()
+    np.testing.assert_allclose(report.log_likelihoods, theirs.log_likelihoods, rtol=1e-9)
+    for mine, other in zip(found.parameters.arrays().values(), wanted.parameters.arrays().values(), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-6, atol=1e-8)

@@ -31,6 +31,14 @@ def knows(*models: Models) -> bool:
     return engine().module is not None and all(parts.can_be_split(m.components) for m in models)
 
 
+def knows_m_step(models: Models) -> bool:
+    """Whether the compiled engine can also make the M-step of such models, and so iterate without Python."""
+    if not knows(models) or models.shape[2] != 1:
+        return False
+    components = models.components
+    return components.is_diagonal if isinstance(components, Gaussian) else parts.is_learnable(components)
+
+
 def knows_overlap(*models: Models) -> bool:
     """Whether there is a compiled engine that computes the probability product kernel of such models."""
     return engine().module is not None and all(isinstance(m.components, Gaussian) for m in models)
@@ -266,30 +274,53 @@ def learn(
 ) -> None:
     """Iterate Baum-Welch in place: `models`, `objectives` and `n_iter` are changed.
 
-    For HMMs of one size with one sequence each and one diagonal Gaussian per state. Each HMM stops before the iteration
-    in which it has converged or gone down, a state has died (fewer than `least` weighted frames), a mean has moved so
-    far that digits are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step, and
-    `n_iter` counts its M-steps.
+    For HMMs of one size with one sequence each that `knows_m_step`. Each HMM stops before the iteration in which it has
+    converged or gone down, a state has died (fewer than `least` weighted frames), a mean has moved so far that digits
+    are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step, and `n_iter` counts
+    its M-steps.
     """
-    module, gaussian, known = engine().module, _gaussian(models.components), prior.emissions
+    module = engine().module
+    common = {
+        "pairs": _pairs(module, sequence, model, weights),
+        "limits": module.Limits(least=_floats(least), tolerance=_floats(tolerance), max_iter=max_iter),
+        "run": _run(module, n_threads, _counting_work(models, offsets, sequence)),
+    }
+    chain = {"startprob": models.startprob, "transmat": models.transmat, "objective": objectives, "n_iter": n_iter}
+    if isinstance(models.components, Gaussian):
+        _learn_gaussians(module, models, _sequences(module, X, offsets), prior, chain, common)
+    else:
+        _learn_parts(module, models, X, offsets, prior, chain, common)
+
+
+def _learn_gaussians(
+    module: Any, models: Models, sequences: Any, prior: Prior, chain: dict[str, Any], common: dict[str, Any]
+) -> None:
+    gaussian, known = _gaussian(models.components), prior.emissions
     assert isinstance(known, GaussianPrior)
     start, trans, scale, floor = map(_floats, (prior.start, prior.trans, known.scale, known.floor))
     module.learn(
         models=_models(module, models),
-        sequences=_sequences(module, X, offsets),
-        pairs=_pairs(module, sequence, model, weights),
+        sequences=sequences,
         prior=module.Prior(start=start, trans=trans, covar=known.count, scale=scale, floor=floor),
-        limits=module.Limits(least=_floats(least), tolerance=_floats(tolerance), max_iter=max_iter),
-        learned=module.Learned(
-            startprob=models.startprob,
-            transmat=models.transmat,
-            means=gaussian.means,
-            covars=gaussian.covars,
-            objective=objectives,
-            n_iter=n_iter,
-        ),
-        run=_run(module, n_threads, _counting_work(models, offsets, sequence)),
+        learned=module.Learned(**chain, means=gaussian.means, covars=gaussian.covars),
+        **common,
     )
+
+
+def _learn_parts(
+    module: Any, models: Models, X: FloatArray, offsets: IntArray, prior: Prior, chain: dict[str, Any],
+    common: dict[str, Any],
+) -> None:  # fmt: skip
+    own = parts.learnable(models.components, prior.emissions, X)
+    known = {name: np.ascontiguousarray(array) for name, array in own.prior.items()}
+    module.learn_parts(
+        models=_split_models(module, models, own.split),
+        sequences=_sequences(module, own.split.frames, offsets),
+        prior=module.PartPrior(start=_floats(prior.start), trans=_floats(prior.trans), **known),
+        learned=module.PartLearned(**chain, probabilities=own.probabilities, coefficients=own.coefficients),
+        **common,
+    )
+    own.put_into(models.components)
 
 
 def _counting_work(models: Models, offsets: IntArray, sequence: IntArray) -> float:

@@ -14,9 +14,10 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.categorical import Categorical
-from vhem.emissions.components import Components, Sums
+from vhem.emissions.components import Components, FamilyPrior, Sums
 from vhem.emissions.gaussian import Gaussian
 from vhem.emissions.linear import LinearFamily
+from vhem.emissions.poisson import Poisson
 
 _MOST_STATISTICS = 8  # per column; beyond that a table over the values that occur is faster than products
 _NO_FRAMES = np.empty((0, 0))
@@ -102,6 +103,72 @@ def of_anchors(components: Components, full: bool) -> Split:
     return _split(components, _sorted(components)[0], [], [], [], [], _NO_FRAMES, full)
 
 
+class Learnable(NamedTuple):
+    """Categories and rates that the compiled engine learns by itself."""
+
+    split: Split
+    probabilities: FloatArray  #: (K, S, 1, …) entries of the tables, which the engine changes
+    coefficients: FloatArray  #: (K, S, 1, …) likewise
+    prior: dict[str, Any]  #: arguments of the compiled `PartPrior`, without those of the chain
+
+    def put_into(self, components: Components) -> None:
+        """Overwrite components by what was learned."""
+        at_table = at_rate = 0
+        for leaf in leaves(components):
+            if isinstance(leaf.components, Categorical):
+                shape = leaf.components.probabilities.shape
+                size = shape[-2] * (shape[-1] + 1)
+                own = self.probabilities[..., at_table : at_table + size].reshape(*shape[:-1], -1)
+                leaf.components.probabilities[...] = own[..., :-1]
+                at_table += size
+            else:
+                n = 2 * leaf.components.n_dims
+                leaf.components.rates[...] = -self.coefficients[..., at_rate : at_rate + n : 2]
+                at_rate += n + 1
+
+
+def is_learnable(components: Components) -> bool:
+    """Whether the compiled engine has the M-step of components: Gaussians are another matter."""
+    return all(isinstance(leaf.components, (Categorical, Poisson)) for leaf in leaves(components))
+
+
+def learnable(components: Components, prior: FamilyPrior, X: FloatArray) -> Learnable:
+    """Return categories and rates with their prior, ready to be learned."""
+    split = of_frames(components, X)
+    priors: list[Any] = list(getattr(prior, "parts", [prior]))
+    pairs = list(zip(leaves(components), priors, strict=True))
+    categories = [(leaf, own) for leaf, own in pairs if isinstance(leaf.components, Categorical)]
+    rates = [(leaf, own) for leaf, own in pairs if isinstance(leaf.components, Poisson)]
+    K, nothing = components.lead[0], np.empty((components.lead[0], 0))
+    chances = [_with_zero(leaf.components.probabilities) for leaf, _ in categories]
+    pseudo = [_with_zero(own.sums).reshape(K, -1) for _, own in categories]
+    return Learnable(
+        split,
+        np.concatenate([np.empty((*components.lead, 0)), *(p.reshape(*components.lead, -1) for p in chances)], axis=-1),
+        split.mixtures["coefficients"].copy(),
+        {
+            "tables": np.concatenate([nothing, *pseudo], axis=-1),
+            "linear": np.concatenate([nothing, *(_with_log_base(own.sums) for _, own in rates)], axis=-1),
+            "low": np.concatenate([nothing, *(_with_log_base(_lowest(own)) for _, own in rates)], axis=-1),
+            "is_rate": np.concatenate([np.empty(0, dtype=np.int64), *(_is_rate(leaf) for leaf, _ in rates)]),
+        },
+    )
+
+
+def _with_log_base(array: FloatArray) -> FloatArray:
+    """Return rows (K, 2 d + 1) of arrays (K, d, 2): log h has a column, too."""
+    return _with_zero(array.reshape(len(array), -1))
+
+
+def _lowest(prior: Any) -> FloatArray:
+    low = prior.low.get("rates", np.zeros(prior.sums.shape[:-1]))
+    return np.stack([low, low], axis=-1)
+
+
+def _is_rate(leaf: _Leaf) -> IntArray:
+    return np.array([1, 0] * leaf.components.n_dims + [0], dtype=np.int64)
+
+
 def is_full(components: Components) -> bool:
     """Whether some Gaussian has covariance matrices."""
     return any(not leaf.components.is_diagonal for leaf in _sorted(components)[0])
@@ -113,23 +180,30 @@ def _sorted(components: Components) -> tuple[list[_Leaf], list[_Leaf]]:
     return gaussians, [leaf for leaf in every if not isinstance(leaf.components, Gaussian)]
 
 
-# -- linear parts: the statistics of a family, and log h as one more with the coefficient 1
+# -- linear parts: the statistics of a family, and log h, unless it is zero, as one more with the coefficient 1
+
+
+def _has_base(leaf: _Leaf) -> bool:
+    return type(leaf.components).log_base is not LinearFamily.log_base
 
 
 def _statistics(leaf: _Leaf, X: FloatArray) -> Iterator[FloatArray]:
     yield leaf.components.statistics(X).reshape(len(X), -1)
-    yield leaf.components.log_base(X)[:, None]
+    if _has_base(leaf):
+        yield leaf.components.log_base(X)[:, None]
 
 
 def _coefficients(leaf: _Leaf) -> Iterator[FloatArray]:
     eta = leaf.components.coefficients()
     yield eta.reshape(*leaf.components.lead, -1)
-    yield np.ones((*leaf.components.lead, 1))
+    if _has_base(leaf):
+        yield np.ones((*leaf.components.lead, 1))
 
 
 def _expected(leaf: _Leaf) -> Iterator[FloatArray]:
     yield leaf.components.expected_statistics().reshape(*leaf.components.lead, -1)
-    yield leaf.components.expected_log_base()[..., None]
+    if _has_base(leaf):
+        yield leaf.components.expected_log_base()[..., None]
 
 
 # -- tables
@@ -242,7 +316,7 @@ def _linear_sums(linear: list[_Leaf], sums: FloatArray) -> Iterator[tuple[str, F
         shape = leaf.components.coefficients().shape
         size = shape[-2] * shape[-1]
         yield f"{leaf.prefix}statistics", np.ascontiguousarray(sums[..., at : at + size]).reshape(shape)
-        at += size + 1  # log h is not needed
+        at += size + _has_base(leaf)  # whose sum is not needed
 
 
 def _table_sums(tables: list[_Table], counts: FloatArray) -> dict[str, FloatArray]:

@@ -329,6 +329,44 @@ struct Learned {
     }
 };
 
+// What is known about tables and rates before the data, as sums of pseudo-frames, one row per model.
+struct PartPrior {
+    Input arrays[6];
+    const double *start, *trans, *tables, *linear, *low;  // (K, S), (K, S, S), (K, table_size), (K, linear) twice
+    const int64_t* is_rate;                               // (linear,)
+
+    PartPrior(Input start, Input trans, Input tables, Input linear, Input low, Input is_rate)
+        : arrays{start, trans, tables, linear, low, is_rate} {}
+
+    void check(const PartMixtures& e) {
+        start = doubles(arrays[0], "start", {e.K, e.S});
+        trans = doubles(arrays[1], "trans", {e.K, e.S, e.S});
+        tables = doubles(arrays[2], "tables", {e.K, e.table_size});
+        linear = doubles(arrays[3], "linear", {e.K, e.linear});
+        low = doubles(arrays[4], "low", {e.K, e.linear});
+        is_rate = integers(arrays[5], "is_rate", {e.linear});
+    }
+};
+
+// Where Baum-Welch inside the engine leaves HMMs with tables and rates.
+struct PartLearned {
+    Output arrays[6];
+    double *startprob, *transmat, *probabilities, *coefficients, *objective;
+    int64_t* n_iter;
+
+    PartLearned(Output startprob, Output transmat, Output probabilities, Output coefficients, Output objective, Output n_iter)
+        : arrays{startprob, transmat, probabilities, coefficients, objective, n_iter} {}
+
+    void check(const PartMixtures& e) {
+        startprob = doubles_out(arrays[0], "startprob", {e.K, e.S});
+        transmat = doubles_out(arrays[1], "transmat", {e.K, e.S, e.S});
+        probabilities = doubles_out(arrays[2], "probabilities", {e.K, e.S, 1, e.table_size});
+        coefficients = doubles_out(arrays[3], "coefficients", {e.K, e.S, 1, e.linear});
+        objective = doubles_out(arrays[4], "objective", {e.K});
+        n_iter = integers_out(arrays[5], "n_iter", {e.K});
+    }
+};
+
 }  // namespace VHEM_MODULE
 
 namespace {

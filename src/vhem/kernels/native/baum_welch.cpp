@@ -54,7 +54,7 @@ class EStep {
         }
     }
 
-    void learn(const Learning& learning) {
+    void learn(const typename Family::Learning& learning) {
         parallel_for(call, (pairs.n + kLanes - 1) / kLanes, [&](long task, Worker& worker) {
             const Denormals flushed(Denormals::kFlush);
             const int lanes = static_cast<int>(std::min<long>(kLanes, pairs.n - task * kLanes));
@@ -153,8 +153,8 @@ template <class Family>
 auto e_step_for(const Models<Family>& models) {
     if (models.M > 1) return run<Family, true>;
     // With full covariances densities take most of the time, and a number of states known when compiling gains little.
-    static constexpr int two = kAnySizeOnly || Family::kAnySize ? 0 : 2, three = two ? 3 : 0;
-    static constexpr int four = two && !Family::kFullMoments ? 4 : 0, five = four ? 5 : 0;
+    static constexpr int two = kAnySizeOnly ? 0 : 2, three = two ? 3 : 0;
+    static constexpr int four = two && Family::kMostStates > 3 ? 4 : 0, five = four ? 5 : 0;
     static constexpr decltype(&run<Family, true>) of_size[] = {run<Family, false>,        run<Family, false>,
                                                                run<Family, false, two>,   run<Family, false, three>,
                                                                run<Family, false, four>,  run<Family, false, five>};
@@ -194,10 +194,10 @@ void expectations_of_parts(const PartModels& models, const PartMixtures& anchors
 
 using DiagonalGaussian = GaussianFamily<false>;
 
-template <int States>
-void learn_of_size(const Models<DiagonalGaussian>& models, const Sequences& frames, const Pairs& pairs, Call& call,
-                   const Learning& l) {
-    EStep<DiagonalGaussian, false, States>(models, frames, pairs, models.components.means, call).learn(l);
+template <class Family, int States>
+void learn_of_size(const Models<Family>& models, const Sequences& frames, const Pairs& pairs,
+                   const typename Family::Anchors& anchors, Call& call, const typename Family::Learning& l) {
+    EStep<Family, false, States>(models, frames, pairs, anchors, call).learn(l);
 }
 
 // HMMs of one number of states, with one diagonal Gaussian per state, each from one sequence.
@@ -208,14 +208,34 @@ void learn(const GaussianModels& models, const Sequences& sequences, const Pairs
     check_range(models.chains.n_states, e.K, "n_states", e.S, e.S);
     sequences.check_dimensions(e.d), pairs.check_ranges(sequences, e.K);
     prior.check(e), limits.check(e.K), learned.check(e);
-    const Learning learning{learned.startprob, learned.transmat, learned.means, learned.covars, learned.objective,
-                            learned.n_iter, prior.start, prior.trans, prior.scale, prior.floor, limits.least,
-                            limits.tolerance, prior.covar, limits.max_iter};
-    static constexpr decltype(&learn_of_size<0>) of_size[] = {
-        learn_of_size<0>, learn_of_size<0>, learn_of_size<kAnySizeOnly ? 0 : 2>, learn_of_size<kAnySizeOnly ? 0 : 3>,
-        learn_of_size<kAnySizeOnly ? 0 : 4>, learn_of_size<kAnySizeOnly ? 0 : 5>};
+    const GaussianLearning learning{{learned.startprob, learned.transmat, learned.objective, learned.n_iter, prior.start,
+                                     prior.trans, limits.least, limits.tolerance, limits.max_iter},
+                                    learned.means, learned.covars, prior.scale, prior.floor, prior.covar};
+    using F = DiagonalGaussian;
+    static constexpr decltype(&learn_of_size<F, 0>) of_size[] = {
+        learn_of_size<F, 0>, learn_of_size<F, 0>, learn_of_size<F, kAnySizeOnly ? 0 : 2>,
+        learn_of_size<F, kAnySizeOnly ? 0 : 3>, learn_of_size<F, kAnySizeOnly ? 0 : 4>, learn_of_size<F, kAnySizeOnly ? 0 : 5>};
     run_call(run, [&](Call& call) {
-        of_size[e.S <= 5 ? e.S : 0](models_of<DiagonalGaussian>(models), sequences, pairs, call, learning);
+        of_size[e.S <= 5 ? e.S : 0](models_of<F>(models), sequences, pairs, e.means, call, learning);
+    });
+}
+
+// The same for HMMs whose states have categories, in tables, and rates, in pairs of coefficients.
+void learn_parts(const PartModels& models, const Sequences& sequences, const Pairs& pairs, PartPrior prior, Limits limits,
+                 PartLearned learned, const Run& run) {
+    const PartMixtures& e = models.emissions;
+    if (e.diagonal || e.full || e.M != 1) refuse("only tables and rates of one component per state can be learned here.");
+    check_range(models.chains.n_states, e.K, "n_states", e.S, e.S);
+    e.check_frames(sequences), pairs.check_ranges(sequences, e.K);
+    prior.check(e), limits.check(e.K), learned.check(e);
+    const PartLearning learning{{learned.startprob, learned.transmat, learned.objective, learned.n_iter, prior.start,
+                                 prior.trans, limits.least, limits.tolerance, limits.max_iter},
+                                learned.probabilities, learned.coefficients, prior.tables, prior.linear, prior.low, prior.is_rate};
+    static constexpr decltype(&learn_of_size<PartFamily, 0>) of_size[] = {
+        learn_of_size<PartFamily, 0>, learn_of_size<PartFamily, 0>, learn_of_size<PartFamily, kAnySizeOnly ? 0 : 2>,
+        learn_of_size<PartFamily, kAnySizeOnly ? 0 : 3>};
+    run_call(run, [&](Call& call) {
+        of_size[e.S <= 3 ? e.S : 0](models_of<PartFamily>(models), sequences, pairs, PartFamily::anchors(e), call, learning);
     });
 }
 
@@ -227,5 +247,7 @@ void bind_baum_welch(nb::module_& m) {
           "sums"_a, "run"_a);
     m.def("expectations_of_parts", &expectations_of_parts, nb::kw_only(), "models"_a, "anchors"_a, "sequences"_a, "pairs"_a,
           "scores"_a, "sums"_a, "run"_a);
+    m.def("learn_parts", &learn_parts, nb::kw_only(), "models"_a, "sequences"_a, "pairs"_a, "prior"_a, "limits"_a, "learned"_a,
+          "run"_a);
     m.def("learn", &learn, nb::kw_only(), "models"_a, "sequences"_a, "pairs"_a, "prior"_a, "limits"_a, "learned"_a, "run"_a);
 }

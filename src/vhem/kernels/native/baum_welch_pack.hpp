@@ -44,9 +44,9 @@ class Pack {
         return trusted;
     }
 
-    // EM in the lanes (one diagonal Gaussian per state) for as long as nothing happens that needs a closer look: an
+    // EM in the lanes (one component per state) for as long as nothing happens that needs a closer look: an
     // HMM that has converged or gone down, a state that died, a mean that moved far, digits that may be lost.
-    void learn(const Pairs& pairs, long begin, int lanes, const Learning& l) {
+    void learn(const Pairs& pairs, long begin, int lanes, const typename Family::Learning& l) {
         load_models(pairs, begin, lanes);
         load_frames(pairs, begin, lanes);
         load_prior(pairs, begin, lanes, l);
@@ -54,12 +54,12 @@ class Pack {
         while (any(going &= count < l.max_iter)) {
             worker.checkpoint();
             going &= run_forward();
-            const vec value = weight * log_likelihood + log_prior(l.covar), size = vmax(splat(1.0), vabs(objective));
+            const vec value = weight * log_likelihood + log_prior(l), size = vmax(splat(1.0), vabs(objective));
             going &= (vabs(value - objective) >= tolerance) & (value >= objective - kRounding * size);
             if (!any(going)) break;
             backward();
             for (int s = 0; s < S(); ++s) going &= weight * sums[layout.occupancy + s] >= least_frames;
-            going &= estimate(l.covar);
+            going &= estimate(l);
             objective = going ? value : objective;
             count -= going;
             apply(going);
@@ -116,7 +116,7 @@ class Pack {
         }
     }
 
-    void load_prior(const Pairs& pairs, long begin, int lanes, const Learning& l) {
+    void load_prior(const Pairs& pairs, long begin, int lanes, const typename Family::Learning& l) {
         const long n = S() + S() * S();
         learning.resize(2 * n + components.learning_size());
         prior_start = learning.data(), prior_trans = prior_start + S(), fresh = prior_start + n;
@@ -137,17 +137,17 @@ class Pack {
     }
 
     // Up to a constant: Σ ε_s log π_s + Σ ε_rs log a_rs, and the components' share.
-    vec log_prior(double covar) const {
+    vec log_prior(const typename Family::Learning& l) const {
         vec total = {};
         for (long i = 0; counted && i < S() + S() * S(); ++i) {
             const vec p = i < S() ? start[i] : trans[i - S()];
             total += prior_start[i] > 0.0 ? prior_start[i] * vlog(prior_start[i] > 0.0 ? p : splat(1.0)) : vec{};
         }
-        return covar > 0 ? total + components.log_prior(covar) : total;
+        return total + components.log_prior(l);
     }
 
     // The M-step, into `fresh`. Returns the lanes whose means stayed near their anchors.
-    ivec estimate(double covar) {
+    ivec estimate(const typename Family::Learning& l) {
         for (int r = 0; r <= S(); ++r) {  // the starting states, then the rows of the transition matrix
             vec total = {}, *to = fresh + r * S();
             const vec *old = r ? trans + (r - 1) * S() : start, *more = prior_start + r * S();
@@ -160,11 +160,15 @@ class Pack {
         }
         ivec near = ~ivec{};
         for (long g = 0; g < G; ++g)
-            near &= components.estimate(g, weight, weight * sums[layout.occupancy + g], moments(0, g), moments(1, g), covar);
+            near &= components.estimate(g, weight, weight * sums[layout.occupancy + g], all_moments(), l);
         return near;
     }
 
-    vec* moments(int order, long g) { return sums + layout.moments[order] + g * layout.widths[order]; }
+    std::array<vec*, Family::kMoments> all_moments() {
+        std::array<vec*, Family::kMoments> all;
+        for (int m = 0; m < Family::kMoments; ++m) all[m] = sums + layout.moments[m];
+        return all;
+    }
 
     void apply(ivec going) {
         const long n = S() * S();
@@ -182,7 +186,7 @@ class Pack {
         least = tiny ? splat(-1.0) : vec{};
     }
 
-    void keep(const Pairs& pairs, long begin, int lanes, const Learning& l) const {
+    void keep(const Pairs& pairs, long begin, int lanes, const typename Family::Learning& l) const {
         for (int i = 0; i < lanes; ++i) {
             const long k = pairs.model[begin + i];
             scatter_row(i, start, S(), l.startprob + k * S());
@@ -238,10 +242,13 @@ class Pack {
     // Calls work(true_type) for frames that may have gaps, where the family computes them differently.
     template <class Work>
     auto by_gaps(Work work) {
-        if constexpr (Family::kGaps == Gaps::kAlike) return work(std::true_type());
-        if constexpr (Family::kGaps == Gaps::kBeside)
-            if (missing) return work(std::true_type());
-        return work(std::false_type());
+        if constexpr (Family::kGaps == Gaps::kAlike) {
+            return work(std::true_type());
+        } else {
+            if constexpr (Family::kGaps == Gaps::kBeside)
+                if (missing) return work(std::true_type());
+            return work(std::false_type());
+        }
     }
 
     // Where every transition is possible (Ergodic), what falls below the smallest double is forgotten in one step, and
@@ -387,15 +394,13 @@ class Pack {
         for (long t = 0; t < T; ++t)
             for (int s = 0; s < S(); ++s) occupancy[s] += alpha[t * S() + s];
         for (int s = 0; s < S(); ++s) sums[layout.occupancy + s] = occupancy[s];
-        components.template add_frames<kKept>(T, x, alpha, moments(0, 0), moments(1, 0));
+        components.template add_frames<kKept>(T, x, alpha, all_moments());
     }
 
     template <bool Missing>
     __attribute__((always_inline)) void add(int g, vec u, const vec* frame) {
         sums[layout.occupancy + g] += u;
-        std::array<vec*, Family::kMoments> to;
-        for (int m = 0; m < Family::kMoments; ++m) to[m] = sums + layout.moments[m];
-        components.template add<Missing>(g, u, frame, to);
+        components.template add<Missing>(g, u, frame, all_moments());
     }
 };
 

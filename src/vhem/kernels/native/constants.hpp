@@ -11,6 +11,8 @@ constexpr double kLeastLog = -1e290;     // a density's log is kept above this, 
 constexpr double kBelowAll = -1e308;     // where a search for the largest number begins
 constexpr double kNoDivisor = 1e-300;    // takes the place of zero below a fraction or in a logarithm
 
+constexpr double kLeastChance = 1e-300;  // a probability below this is zero
+
 // What underflow may take, and how it is noticed.
 constexpr double kLeastProduct = 1e-200;     // VHEM: sums of products are trusted down to this, else done again in logs
 constexpr double kSmallTransition = 1e-20;   // sequences: products with transitions below this may vanish

@@ -38,6 +38,12 @@ void bind_arguments(nb::module_& m) {
     nb::class_<Recursion>(m, "Recursion").def(nb::init<int, bool, bool>(), nb::kw_only(), "tau"_a, "prune"_a, "early_stop"_a);
     nb::class_<Prior>(m, "Prior").def(nb::init<Input, Input, double, Input, Input>(), nb::kw_only(), "start"_a, "trans"_a,
                                       "covar"_a, "scale"_a, "floor"_a);
+    nb::class_<PartPrior>(m, "PartPrior")
+        .def(nb::init<Input, Input, Input, Input, Input, Input>(), nb::kw_only(), "start"_a, "trans"_a, "tables"_a, "linear"_a,
+             "low"_a, "is_rate"_a);
+    nb::class_<PartLearned>(m, "PartLearned")
+        .def(nb::init<Output, Output, Output, Output, Output, Output>(), nb::kw_only(), "startprob"_a, "transmat"_a,
+             "probabilities"_a, "coefficients"_a, "objective"_a, "n_iter"_a);
     nb::class_<Limits>(m, "Limits").def(nb::init<Input, Input, int>(), nb::kw_only(), "least"_a, "tolerance"_a, "max_iter"_a);
     nb::class_<Learned>(m, "Learned")
         .def(nb::init<Output, Output, Output, Output, Output, Output>(), nb::kw_only(), "startprob"_a, "transmat"_a,

@@ -20,8 +20,9 @@ struct GaussianFamily {
     using Accumulation = GaussianAccumulation<Full>;
     using Prepared = GaussianTriangles<Full>;         // Baum-Welch, kLanes sequences at a time
     using Lanes = GaussianLanes<Full>;
+    using Learning = GaussianLearning;
     static constexpr bool kFullMoments = Full;        // second moments are lower triangles, still to be mirrored
-    static constexpr bool kAnySize = false;           // compiled for small numbers of states besides
+    static constexpr int kMostStates = Full ? 3 : 5;  // numbers of states that Baum-Welch is compiled for, besides any
     static constexpr Gaps kGaps = Full ? Gaps::kAlone : Gaps::kBeside;
     static constexpr int kMoments = 2;  // arrays of sums besides the counts: first and second moments
 

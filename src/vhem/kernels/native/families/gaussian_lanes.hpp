@@ -34,14 +34,11 @@ struct GaussianTriangles {
     }
 };
 
-// HMMs that learn from one sequence each, arrays with one row per HMM: what goes in and comes out again, and the prior.
-struct Learning {
-    double *startprob, *transmat, *means, *covars, *objective;
-    int64_t* n_iter;
-    const double *start, *trans, *scale, *floor;  // pseudo-counts, their variances, smallest variances
-    const double *least, *tolerance;              // frames of a state that lives, and gain of an HMM that goes on
-    double covar;                                 // virtual frames
-    int max_iter;
+// Diagonal Gaussians that are learned: what goes in and comes out again, and the prior.
+struct GaussianLearning : Learning {
+    double *means, *covars;
+    const double *scale, *floor;  // variances of the pseudo-frames, smallest variances
+    double covar;                 // pseudo-frames
 };
 
 // The Gaussians of kLanes HMMs.
@@ -134,7 +131,8 @@ class GaussianLanes {
     // All T frames x to the moments of S diagonal Gaussians, with weights [frame][state], dimension by dimension: sums
     // stay in registers.
     template <int S>
-    void add_frames(long T, const vec* x, const vec* weights, vec* to_first, vec* to_second) const {
+    void add_frames(long T, const vec* x, const vec* weights, const std::array<vec*, 2>& sums) const {
+        vec *to_first = sums[0], *to_second = sums[1];
         for (long j = 0; j < d; ++j) {
             vec first[S] = {}, second[S] = {}, origin[S];
             for (int s = 0; s < S; ++s) origin[s] = anchor[s * d + j];
@@ -151,21 +149,24 @@ class GaussianLanes {
     // Learning, one diagonal Gaussian per state.
 
     long learning_size() const { return 2 * d + 2 * G * d; }
-    void load_prior(ivec k, const Learning& l, vec* room) {
+    void load_prior(ivec k, const GaussianLearning& l, vec* room) {
         virtual_variance = room, floor = room + d, fresh = floor + d;
         gather_rows(k, l.scale, d, virtual_variance);
         gather_rows(k, l.floor, d, floor);
     }
 
     // -½ κ Σ (log σ² + V/σ²), with -½ log σ² in `constant`, up to a constant.
-    vec log_prior(double covar) const {
+    vec log_prior(const GaussianLearning& l) const {
         vec total = {};
-        for (long i = 0; i < G * d; ++i) total += covar * (constant[i] + 0.5 * kLogTwoPi + virtual_variance[i % d] * scale[i]);
+        if (!(l.covar > 0)) return total;
+        for (long i = 0; i < G * d; ++i) total += l.covar * (constant[i] + 0.5 * kLogTwoPi + virtual_variance[i % d] * scale[i]);
         return total;
     }
 
     // The M-step of Gaussian g from weighted moments, into `fresh`. Returns the lanes whose means stayed near their anchors.
-    ivec estimate(long g, vec weight, vec n, const vec* first, const vec* second, double covar) {
+    ivec estimate(long g, vec weight, vec n, const std::array<vec*, 2>& sums, const GaussianLearning& l) {
+        const vec *first = sums[0] + g * d, *second = sums[1] + g * d;
+        const double covar = l.covar;
         ivec near = ~ivec{};
         vec *means = fresh, *variances = fresh + G * d;
         const vec all = n + covar;
@@ -188,7 +189,7 @@ class GaussianLanes {
         }
     }
 
-    void keep(int lane, long k, const Learning& l) const {
+    void keep(int lane, long k, const GaussianLearning& l) const {
         scatter_row(lane, mean, G * d, l.means + k * G * d);
         scatter_row(lane, variance, G * d, l.covars + k * G * d);
     }

@@ -209,6 +209,13 @@ struct PartPrepared {
         : none(m.components.diagonal, m.K, m.S * m.M, call), triangles(m.components.full, m.K, m.S * m.M, call) {}
 };
 
+// Tables of categories and rates that are learned: what comes out, and the prior as sums of pseudo-frames.
+struct PartLearning : Learning {
+    double *probabilities, *coefficients;   // (K, S, 1, W), of which the tables are the logs, and (K, S, 1, D)
+    const double *tables, *linear, *low;    // (K, W), (K, D) pseudo-sums, and (K, D) the smallest rates
+    const int64_t* is_rate;                 // (D,): whether this and the next are a rate's: -λ and log λ
+};
+
 // The components of kLanes HMMs in Baum-Welch, one HMM per lane.
 class PartLanes {
     const PartRows all;
@@ -218,6 +225,9 @@ class PartLanes {
     GaussianLanes<true> full;
     vec* coefficients;
     ivec table;  // where the tables of each lane's HMM begin
+    int shift;   // and the distance of their entries, as a power of two
+    vec *logs, *chances, *fresh_chances, *fresh, *table_prior, *linear_prior, *low;  // of learning
+    bool flat;                                                                      // whether the prior says nothing
 
   public:
     PartLanes(const PartRows& all, const PartPrepared& prepared, const PartAnchors& anchors, long G)
@@ -234,6 +244,7 @@ class PartLanes {
         diagonal.load(k), full.load(k);
         gather_rows(k, all.coefficients, G * all.D, coefficients);
         table = reinterpret_cast<int64_t>(all.tables) + k * static_cast<int64_t>(G * all.W * sizeof(double));
+        shift = 3;
     }
 
     ivec trusted(ivec complete) const { return all.full.d ? complete : ~ivec{}; }
@@ -247,7 +258,7 @@ class PartLanes {
         const vec *statistics = frame + all.first_statistic(), *codes = frame + all.first_code(), *eta = coefficients + g * all.D;
         for (long j = 0; j < all.D; ++j) log = fma(statistics[j], eta[j], log);
         for (size_t i = 0; i < all.start.size(); ++i)
-            log += gather(table + static_cast<int64_t>(sizeof(double)) * (g * all.W + all.start[i] + (ivec)codes[i]));
+            log += gather(table + ((g * all.W + all.start[i] + (ivec)codes[i]) << shift));
         return vmax(log, splat(kLeastLog));
     }
 
@@ -265,6 +276,82 @@ class PartLanes {
             for (int l = 0; l < kLanes; ++l) counts[place[l] * kLanes + l] += u[l];
         }
     }
+
+    // Learning, one component per state, of tables and rates alone. The tables are then in the lanes.
+
+    long learning_size() const { return G * (3 * all.W + all.D) + all.W + 2 * all.D; }
+    void load_prior(ivec k, const PartLearning& l, vec* room) {
+        auto take = [&](long n) { return std::exchange(room, room + n); };
+        logs = take(G * all.W), chances = take(G * all.W), fresh_chances = take(G * all.W), fresh = take(G * all.D);
+        table_prior = take(all.W), linear_prior = take(all.D), low = take(all.D);
+        gather_rows(k, all.tables, G * all.W, logs);
+        gather_rows(k, l.probabilities, G * all.W, chances);
+        gather_rows(k, l.tables, all.W, table_prior);
+        gather_rows(k, l.linear, all.D, linear_prior);
+        gather_rows(k, l.low, all.D, low);
+        for (int i = 0; i < kLanes; ++i) table[i] = reinterpret_cast<int64_t>(logs) + i * static_cast<int64_t>(sizeof(double));
+        shift = 3 + __builtin_ctz(kLanes);
+        flat = true;
+        for (long i = 0; i < all.W; ++i) flat = flat && !any(table_prior[i] != 0.0);
+        for (long j = 0; j < all.D; ++j) flat = flat && !any(linear_prior[j] != 0.0);
+    }
+
+    // Σ ⟨η, pseudo-sums⟩.
+    vec log_prior(const PartLearning&) const {
+        vec total = {};
+        for (long g = 0; !flat && g < G; ++g) {
+            for (long i = 0; i < all.W; ++i)
+                total += table_prior[i] > 0.0 ? table_prior[i] * logs[g * all.W + i] : vec{};
+            for (long j = 0; j < all.D; ++j) total = fma(linear_prior[j], coefficients[g * all.D + j], total);
+        }
+        return total;
+    }
+
+    ivec estimate(long g, vec weight, vec, const std::array<vec*, 1>& sums, const PartLearning& l) {
+        estimate_tables(g, weight, sums[0] + G * at.tables + g * all.W);
+        const vec *total = sums[0] + G * at.linear + g * all.D, *old = coefficients + g * all.D;
+        for (long j = 0; j < all.D; ++j) fresh[g * all.D + j] = old[j];
+        for (long j = 0; j + 1 < all.D; ++j) {
+            if (!l.is_rate[j]) continue;
+            const vec n = fma(weight, total[j], linear_prior[j]), y = fma(weight, total[j + 1], linear_prior[j + 1]);
+            const vec rate = vmax(n > 0.0 ? y / (n > 0.0 ? n : splat(1.0)) : -old[j], vmax(low[j], splat(__DBL_MIN__)));
+            fresh[g * all.D + j] = -rate;
+            fresh[g * all.D + j + 1] = vlog(rate);
+        }
+        return ~ivec{};
+    }
+
+    void apply(ivec going) {
+        for (long i = 0; i < G * all.D; ++i) coefficients[i] = going ? fresh[i] : coefficients[i];
+        for (long g = 0; g < G; ++g)
+            for (size_t i = 0; i < all.start.size(); ++i)
+                for (long e = g * all.W + all.start[i]; e < g * all.W + end(i); ++e) {
+                    const vec p = going ? fresh_chances[e] : chances[e];
+                    chances[e] = p;
+                    logs[e] = p > kLeastChance ? vlog(vmax(p, splat(kLeastChance))) : splat(kLeastLog);
+                }
+    }
+
+    void keep(int lane, long k, const PartLearning& l) const {
+        scatter_row(lane, chances, G * all.W, l.probabilities + k * G * all.W);
+        scatter_row(lane, coefficients, G * all.D, l.coefficients + k * G * all.D);
+    }
+
+  private:
+    // Behind a table's last category; its last entry, for what is missing, is none.
+    long end(size_t i) const { return (i + 1 < all.start.size() ? all.start[i + 1] : all.W) - 1; }
+
+    void estimate_tables(long g, vec weight, const vec* counts) {
+        for (size_t i = 0; i < all.start.size(); ++i) {
+            vec all_counts = {};
+            for (long e = all.start[i]; e < end(i); ++e) all_counts += fma(weight, counts[e], table_prior[e]);
+            const ivec known = all_counts > 0.0;
+            const vec inverse = 1.0 / (known ? all_counts : splat(1.0));
+            for (long e = all.start[i]; e < end(i); ++e)
+                fresh_chances[g * all.W + e] =
+                    known ? fma(weight, counts[e], table_prior[e]) * inverse : chances[g * all.W + e];
+        }
+    }
 };
 
 // Any family, as all kernels take it.
@@ -278,8 +365,9 @@ struct PartFamily {
     using Accumulation = PartAccumulation;
     using Prepared = PartPrepared;
     using Lanes = PartLanes;
+    using Learning = PartLearning;
     static constexpr bool kFullMoments = false;
-    static constexpr bool kAnySize = true;  // compiled once, for any number of states
+    static constexpr int kMostStates = 3;
     static constexpr Gaps kGaps = Gaps::kAlike;
     static constexpr int kMoments = 1;
 
