@@ -22,14 +22,16 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models.gaussian_view import GaussianView
 from vhem.models.hmm import HMM, given_emissions, sequences_for
+from vhem.models.named_channels import NamedChannels, common_channels
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.stacking import stack
 from vhem.models.stationary import long_run_occupancies
 from vhem.models.validation import checked_models, checked_weights
 from vhem.sequences import Sequences, SequencesLike
+from vhem.sequences.channels import Channels
 
 
-class H3M(GaussianView, Immutable):
+class H3M(NamedChannels, GaussianView, Immutable):
     """A mixture of K hidden Markov models: p(y) = Σ_k ω_k p(y | HMM k).
 
     The HMMs share the number of dimensions. They may differ in numbers of states and of components per state;
@@ -88,28 +90,36 @@ class H3M(GaussianView, Immutable):
         names = checked_ids(ids, len(members), "HMMs")
         _check_same_kind(members, names)
         stacked = stack([hmm.parameters for hmm in members])
-        self._assign(stacked, checked_weights(weights, len(members)), names)
+        self._assign(stacked, checked_weights(weights, len(members)), names, common_channels(members))
 
-    def _assign(self, models: Models, weights: FloatArray, ids: list[Any]) -> None:
+    def _assign(self, models: Models, weights: FloatArray, ids: list[Any], channels: Channels | None = None) -> None:
         rows = {"startprob": models.startprob, "transmat": models.transmat, "mix_weights": models.mix_weights}
         self._set(**rows, emissions=models.components, n_states=models.n_states, weights=weights, ids=ids)
+        if channels is not None:
+            self._set(_channels=channels)
 
     @classmethod
-    def _of(cls, models: Models, weights: FloatArray, ids: list[Any]) -> H3M:
+    def _of(cls, models: Models, weights: FloatArray, ids: list[Any], channels: Channels | None = None) -> H3M:
         """Return an H3M of arrays that are known to be valid."""
         made = cls.__new__(cls)
-        made._assign(models, weights, ids)
+        made._assign(models, weights, ids, channels)
         return made
 
     @classmethod
-    def of_models(cls, models: Models, weights: npt.ArrayLike | None = None, ids: Iterable[Any] | None = None) -> H3M:
+    def of_models(
+        cls,
+        models: Models,
+        weights: npt.ArrayLike | None = None,
+        ids: Iterable[Any] | None = None,
+        channels: Channels | None = None,
+    ) -> H3M:
         """Return an H3M of an algorithm's result, checked."""
         names = checked_ids(ids, len(models), "HMMs")
         own = models.copy()
         checked = checked_models(
             own.startprob, own.transmat, own.components, own.mix_weights, own.n_states, Names(names)
         )
-        return cls._of(_without_padding(checked), checked_weights(weights, len(models)), names)
+        return cls._of(_without_padding(checked), checked_weights(weights, len(models)), names, channels)
 
     @classmethod
     def from_arrays(
@@ -202,15 +212,16 @@ class H3M(GaussianView, Immutable):
         ids = [name for part in mixtures for name in part.ids]
         distinct = len(set(ids)) == len(ids)
         stacked = stack([part.parameters for part in mixtures])
-        return cls._of(stacked, pooled / pooled.sum(), ids if distinct else list(range(len(ids))))
+        names = ids if distinct else list(range(len(ids)))
+        return cls._of(stacked, pooled / pooled.sum(), names, common_channels(mixtures))
 
     def with_weights(self, weights: npt.ArrayLike | None) -> H3M:
         """Return the same HMMs with other mixture weights; None makes them uniform."""
-        return self._of(self.parameters, checked_weights(weights, len(self)), self.ids)
+        return self._of(self.parameters, checked_weights(weights, len(self)), self.ids, self._channels)
 
     def with_ids(self, ids: Iterable[Any] | None) -> H3M:
         """Return the same HMMs with other names; None makes them 0, 1, …."""
-        return self._of(self.parameters, self.weights, checked_ids(ids, len(self), "HMMs"))
+        return self._of(self.parameters, self.weights, checked_ids(ids, len(self), "HMMs"), self._channels)
 
     @property
     def parameters(self) -> Models:
@@ -243,8 +254,9 @@ class H3M(GaussianView, Immutable):
         """
         chosen = positions(index, len(self), "HMM")
         if chosen.ndim == 0:
-            return HMM._of(_without_padding(self.parameters.take(slice(chosen, chosen + 1))))
-        return self._of(self.parameters.take(chosen), shares(self.weights[chosen]), [self.ids[k] for k in chosen])
+            return HMM._of(_without_padding(self.parameters.take(slice(chosen, chosen + 1))), self._channels)
+        names = [self.ids[k] for k in chosen]
+        return self._of(self.parameters.take(chosen), shares(self.weights[chosen]), names, self._channels)
 
     def log_likelihoods(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
         """Return log p(y_i | HMM k) of every sequence under every HMM.
@@ -267,7 +279,7 @@ class H3M(GaussianView, Immutable):
         >>> H3M([one, one]).log_likelihoods([[0.0], [1.0, 1.0]]).round(3)
         array([[-0.919, -0.919], [-2.838, -2.838]])
         """
-        checked = sequences_for(sequences, self.emissions)
+        checked = sequences_for(self.coded(sequences), self.emissions)
         return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
 
     def _log_joint(self, sequences: SequencesLike, n_jobs: int | None) -> FloatArray:
@@ -328,7 +340,8 @@ class H3M(GaussianView, Immutable):
         rng = generator(random_state)
         labels = rng.choice(len(self), size=n_sequences, p=self.weights).astype(np.int64)
         X, _ = sample(self.parameters, labels, lengths, rng)
-        return Sequences.from_concatenated(X, lengths), labels
+        sequences = Sequences.from_concatenated(X, lengths)
+        return sequences if self._channels is None else sequences._with(X, self._channels), labels
 
     def __repr__(self) -> str:
         low, high = self.n_states.min(), self.n_states.max()
@@ -401,7 +414,9 @@ def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArr
 
 def _pack(h3m: H3M) -> State:
     rows = {name: getattr(h3m, name) for name in _ROWS}
-    return {**rows, **packed(h3m.emissions), "n_states": h3m.n_states, "weights": h3m.weights, "ids": Ids(h3m.ids)}
+    known = {} if h3m._channels is None else {"channels": h3m._channels.as_state()}
+    rest = {"n_states": h3m.n_states, "weights": h3m.weights, "ids": Ids(h3m.ids)}
+    return {**rows, **packed(h3m.emissions), **rest, **known}
 
 
 def _unpack(state: State) -> H3M:
@@ -412,7 +427,7 @@ def _unpack(state: State) -> H3M:
     given = {**rows, **emissions.arrays(), "weights": state["weights"]}
     check_alike(given, {**checked.parameters.arrays(), "weights": checked.weights})
     models = Models(rows["startprob"], rows["transmat"], rows["mix_weights"], emissions, rows["n_states"])
-    return H3M._of(models, state["weights"], checked.ids)
+    return H3M._of(models, state["weights"], checked.ids, Channels.of_state(state.get("channels"), checked.n_dims))
 
 
 _ROWS = ("startprob", "transmat", "mix_weights")
