@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,29 +22,14 @@ from vhem.kernels.counting import Pairs
 from vhem.sequences import SequencesLike, as_sequences
 
 
-@dataclass(frozen=True, kw_only=True)
-class VBFit:
-    """The result of `fit_hmm`.
+class VBFit(NamedTuple):
+    """The result of `fit_hmm`."""
 
-    Attributes
-    ----------
-    posterior : Posterior
-        The posterior after the M-step that follows the last E-step.
-    lower_bounds : array
-        The bound at every E-step.
-    converged : bool
-        Whether the last change was within `tol`.
-    occupancy : array of shape (S,)
-        Expected frames in each state at the last E-step.
-    groups : list
-        The labels of the groups, in the order of the posterior's first axis; empty without groups.
-    """
-
-    posterior: Posterior
-    lower_bounds: FloatArray
-    converged: bool
-    occupancy: FloatArray
-    groups: list[Any]
+    posterior: Posterior  #: after the M-step that follows the last E-step
+    lower_bounds: FloatArray  #: the bound at every E-step
+    converged: bool  #: whether the last change was within `tol`
+    occupancy: FloatArray  #: (S,) expected frames in each state at the last E-step
+    groups: list[Any]  #: labels of the groups, in the order of the posterior's first axis; empty without groups
 
 
 def fit_hmm(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,29 +23,14 @@ from vhem.kernels.reduction import BaseModels
 from vhem.models import H3M
 
 
-@dataclass(frozen=True, kw_only=True)
-class VBHEMFit:
-    """The result of `fit_vbhem`.
+class VBHEMFit(NamedTuple):
+    """The result of `fit_vbhem`."""
 
-    Attributes
-    ----------
-    posterior : Posterior
-        The posterior after the M-step that follows the last E-step.
-    lower_bounds : array
-        The bound at every E-step.
-    converged : bool
-        Whether the last change was within `tol`.
-    responsibilities : array of shape (B, K)
-        Probability of each cluster for each base HMM at the last E-step.
-    labels : array of shape (B,)
-        The most probable cluster of each.
-    """
-
-    posterior: Posterior
-    lower_bounds: FloatArray
-    converged: bool
-    responsibilities: FloatArray
-    labels: IntArray
+    posterior: Posterior  #: after the M-step that follows the last E-step
+    lower_bounds: FloatArray  #: the bound at every E-step
+    converged: bool  #: whether the last change was within `tol`
+    responsibilities: FloatArray  #: (B, K) probability of each cluster for each base HMM at the last E-step
+    labels: IntArray  #: (B,) the most probable cluster of each
 
 
 def fit_vbhem(
@@ -88,6 +73,19 @@ def fit_vbhem(
     -------
     VBHEMFit
         The posterior, the bounds and the assignments.
+
+    Examples
+    --------
+    >>> import numpy as np, vhem
+    >>> from vhem.bayes import Hyperparameters, Posterior, fit_vbhem
+    >>> base = vhem.H3M([vhem.HMM([1.0], [[1.0]], [[x]], [[1.0]]) for x in (0.0, 0.2, 6.0)])
+    >>> ones, one_each = np.ones((2, 1)), np.ones(2)
+    >>> start = Posterior(
+    ...     alpha=one_each, eta=ones, epsilon=ones[:, None], lambda_=ones, v=3 * ones, m=[[[0.0]], [[5.0]]],
+    ...     W=np.ones((2, 1, 1, 1)))
+    >>> priors = Hyperparameters(alpha0=1, eta0=1, epsilon0=1, lambda0=1, v0=3, W0=1.0, m0=[3.0])
+    >>> fit_vbhem(base, start, priors).labels
+    array([0, 0, 1])
     """
     check_values(max_iter=max_iter, tol=tol, tau=tau, n_virtual=n_virtual)
     if compatible is not None:

@@ -30,6 +30,15 @@ def bound_gradient(posterior: Posterior, hyperparameters: Hyperparameters) -> di
     -------
     dict
         Derivatives by "alpha0", "epsilon0", "beta0", "v0", "W0" (one number if W0 is one) and "m0".
+
+    Examples
+    --------
+    >>> from vhem.bayes import Hyperparameters, Posterior, bound_gradient, fit_hmm
+    >>> priors = Hyperparameters(alpha0=1.0, epsilon0=1.0, beta0=1.0, v0=3.0, W0=1.0, m0=[0.0])
+    >>> start = Posterior(alpha=[1.0], epsilon=[[1.0]], beta=[1.0], v=[3.0], m=[[0.0]], W=[[[1.0]]])
+    >>> posterior = fit_hmm([[4.5, 5.5]], start, priors).posterior
+    >>> bound_gradient(posterior, priors)["m0"] > 0  # a larger prior mean would fit better
+    array([ True])
     """
     if posterior.beta is None or hyperparameters.beta0 is None:
         raise InputError("gradients are those of one HMM: {posterior} and {hyperparameters} need beta and beta0")

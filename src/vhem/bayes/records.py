@@ -80,6 +80,13 @@ class Posterior:
         Scale matrices; without the last axis, covariances are diagonal.
     eta, lambda_ : arrays of shape (K, S), optional
         Of clusters only: Dirichlet parameters of the start probabilities, and β.
+
+    Examples
+    --------
+    >>> from vhem.bayes import Posterior
+    >>> one = Posterior(alpha=[2.0], epsilon=[[5.0]], beta=[6.0], v=[8.0], m=[[0.5]], W=[[[0.2]]])
+    >>> one.m.shape
+    (1, 1)
     """
 
     alpha: FloatArray

@@ -80,7 +80,10 @@ class Batch(NamedTuple):
         total = np.bincount(self.groups, self.weights, len(self.ids))
         if not total.all():
             k = int(np.argmin(total))
-            raise ValueError(f"sample_weight leaves nothing of {self.ids[k]!r}: all its weights are zero. Drop it.")
+            raise InputError(
+                "{sample_weight} leaves nothing of {id!r}: all its weights are zero", "Drop it",
+                id=self.ids[k],
+            )  # fmt: skip
         return self
 
 
@@ -102,11 +105,17 @@ def _checked_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
         return np.ones(n)
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weights.shape} for {n} sequences; give one weight for each.")
+        raise InputError(
+            "{sample_weight} has shape {shape} for {n} sequences", "give one weight for each",
+            shape=weights.shape, n=n,
+        )  # fmt: skip
     wrong = ~(np.isfinite(weights) & (weights >= 0))
     if wrong.any():
         i = int(np.argmax(wrong))
-        raise ValueError(f"sample_weight[{i}] is {weights[i]}; weights must be finite and not negative.")
+        raise InputError(
+            "{sample_weight}[{i}] is {weight}", "weights must be finite and not negative",
+            i=i, weight=weights[i],
+        )  # fmt: skip
     return weights
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputTypeError
 from vhem._support.indexing import shares
 from vhem._support.saving import Kind, State, kind_named
 from vhem._support.version import VERSION
@@ -169,5 +170,5 @@ class Reader:
 
 def _as_id(name: Any) -> Any:
     if isinstance(name, dict):
-        raise TypeError("an id is text, a number, None, a boolean or a tuple of these")
+        raise InputTypeError("an id is text, a number, None, a boolean or a tuple of these")
     return tuple(_as_id(part) for part in name) if isinstance(name, list) else name

@@ -57,10 +57,11 @@ class State(NamedTuple):
         if state.settings != wanted or (state.seed != plan.seed and not any_seed):
             before, now = json.loads(state.settings), json.loads(wanted)
             differ = [name for name in now if now[name] != before.get(name)] or ["random_state"]
-            raise ValueError(
-                f"the checkpoint {path} belongs to a fit with other settings ({', '.join(differ)}). Use these, or "
-                "delete the file to start again."
-            )
+            raise InputError(
+                "the checkpoint {path} belongs to a fit with other settings ({names})",
+                "Use these, or delete the file to start again",
+                path=path, names=", ".join(differ),
+            )  # fmt: skip
         return state
 
     def save(self, path: str | Path) -> None:

@@ -391,9 +391,9 @@ def _label_types(classes: npt.NDArray[Any]) -> str:
 def _check_fitted(classifier: H3MClassifier) -> None:
     n = len(classifier.class_models_)
     if classifier.classes_.shape != (n,) or classifier.class_counts_.shape != (n,):
-        raise ValueError("classes, their models and their counts differ in number")
+        raise InputError("classes, their models and their counts differ in number")
     if any(model.n_dims != classifier.n_features_in_ for model in classifier.class_models_):
-        raise ValueError("the models of the classes differ in their dimensions")
+        raise InputError("the models of the classes differ in their dimensions")
 
 
 register_estimator(H3MClassifier, text_arrays=["classes_"], check=_check_fitted)
