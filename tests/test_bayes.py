@@ -14,7 +14,7 @@ from vhem.datasets import simulated_study
 from vhem.em.grouped import Batch
 from vhem.em.loop import Limits
 from vhem.em.settings import Shape
-from vhem.emissions import dirichlet
+from vhem.emissions import Gaussian, dirichlet
 from vhem.emissions.normal_wishart import NormalWishart
 
 RNG = np.random.default_rng
@@ -163,7 +163,8 @@ def random_problems(n_groups, seed, hyperparameters, **shape):
         centers[g, rng.integers(0, 4, T)] + rng.normal(size=(T, d)) * wide
         for g, T, wide in zip(groups, lengths, noise, strict=True)
     ]
-    batch = Batch.of(vhem.Sequences(frames), groups, None)
+    full = shape.get("covariance_type") == "full"
+    batch = Batch.of(vhem.Sequences(frames), groups, None, Gaussian(np.zeros(d), np.eye(d) if full else np.ones(d)))
     plan = VBPlan(
         shape=Shape(n_states=1, **shape), limits=Limits(max_iter=40, tol=1e-6), n_init=2,
         hyperparameters=hyperparameters,

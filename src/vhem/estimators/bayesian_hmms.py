@@ -17,6 +17,8 @@ from vhem.bayes.records import Hyperparameters
 from vhem.em.fitting import FitPlan
 from vhem.em.grouped import Batch
 from vhem.em.progress import FitProgress, FitReporter
+from vhem.emissions.components import Components
+from vhem.emissions.gaussian import Gaussian
 from vhem.emissions.known import Known
 from vhem.models import H3M
 from vhem.sequences import Sequences
@@ -32,6 +34,7 @@ class Bayesian:
     hyperparameters: str | Hyperparameters = "auto"
     conditions: Iterable[Any] | None = None
     regions: Any = None
+    template: Components | None = None  #: one component of the family to learn; a Gaussian if not given
 
 
 class BayesianFit(NamedTuple):
@@ -60,7 +63,11 @@ def fit_bayesian(
     """Return one HMM per group, or per group and condition, with its posterior."""
     if plan.shape.n_mix > 1:
         raise ParameterError("n_mix", plan.shape.n_mix, "must be 1 for variational Bayes: states have one component")
-    batch, chains = _grouped(data, groups, sample_weight, asked.conditions)
+    if asked.template is not None and not isinstance(asked.template, Gaussian):
+        raise InputError(
+            "variational Bayes has no prior for {family} emissions", 'use method="em"', family=asked.template.family
+        )
+    batch, chains = _grouped(data, groups, sample_weight, asked)
     vb = _plan(plan, asked, batch, callback, len(sizes))
     if vb.regions is not None:
         sizes = [vb.regions.lead[1]]
@@ -129,10 +136,11 @@ def regions_of(regions: Any, d: int) -> Known:
 
 
 def _grouped(
-    data: Sequences, groups: Iterable[Any] | None, sample_weight: npt.ArrayLike | None, conditions: Iterable[Any] | None
+    data: Sequences, groups: Iterable[Any] | None, sample_weight: npt.ArrayLike | None, asked: Bayesian
 ) -> tuple[Batch, Chains]:
+    conditions = asked.conditions
     if conditions is None:
-        batch = Batch.of(data, groups, sample_weight)
+        batch = Batch.of(data, groups, sample_weight, asked.template)
         return batch, Chains.one_each(batch)
     labels = conditions.tolist() if isinstance(conditions, np.ndarray) else list(conditions)
     if len(labels) != len(data):
@@ -141,7 +149,7 @@ def _grouped(
     if groups is None:
         raise InputError("{conditions} needs {groups}: whose conditions are they?")
     names = groups.tolist() if isinstance(groups, np.ndarray) else list(groups)
-    by_chain = Batch.of(data, list(zip(names, labels, strict=False)), sample_weight)
+    by_chain = Batch.of(data, list(zip(names, labels, strict=False)), sample_weight, asked.template)
     # Chains of one group must be neighbours, and groups in the order of their first sequence.
     first = {name: k for k, name in reversed(list(enumerate(names)))}
     order = sorted(range(len(by_chain.ids)), key=lambda c: first[by_chain.ids[c][0]])

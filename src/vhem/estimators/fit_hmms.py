@@ -80,6 +80,7 @@ def fit_hmms(
     hyperparameters: str | Hyperparameters = "auto",
     conditions: Iterable[Any] | None = None,
     regions: Any = None,
+    emissions: Any = "gaussian",
     callback: Callable[[FitProgress], None] | None = None,
     return_report: bool = False,
 ) -> H3M | tuple[H3M, FitReport]:
@@ -155,6 +156,7 @@ def fit_hmms(
         Of "vb": areas of interest that are known, so that only start and transition probabilities are learned. Rows are
         centre and size of a box (x, y, width, height for d = 2), which a Gaussian covers with two standard deviations
         to each side; or means (R, d) and covariances (R, d) or (R, d, d). They replace `n_states`.
+    <emissions>
     callback : callable, optional
         Called after every few iterations with a `FitProgress` (fields start, n_starts, n_settled, n_hmms). To stop,
         raise an exception in it.
@@ -196,22 +198,23 @@ def fit_hmms(
     plan = FitPlan.checked(
         n_mix=n_mix, covariance_type=covariance_type, topology=topology, init=init, n_init=n_init, max_iter=max_iter,
         tol=tol, reg_covar=reg_covar, startprob_prior=startprob_prior, transmat_prior=transmat_prior,
-        covars_prior=covars_prior, n_threads=n_threads(n_jobs),
+        covars_prior=covars_prior, emissions=emissions, n_threads=n_threads(n_jobs),
     )  # fmt: skip
     if pooling is not None:
         check_choice("pooling", pooling, ("auto",))
     plan = replace(plan, pooling=pooling is not None and covars_prior > 0)
     check_choice("criterion", criterion, ("bic", "aic", "held-out"))
     check_callback(callback)
-    data = as_sequences(sequences)
+    checked = as_sequences(sequences)
+    template = plan.template(checked)
     if method == "vb":
-        bayesian = Bayesian(hyperparameters=hyperparameters, conditions=conditions, regions=regions)
+        bayesian = Bayesian(hyperparameters=hyperparameters, conditions=conditions, regions=regions, template=template)
         report, h3m = _bayesian(
-            data, groups, sample_weight, n_states, plan, bayesian, callback, generator(random_state)
+            checked, groups, sample_weight, n_states, plan, bayesian, callback, generator(random_state)
         )
         return (h3m, report) if return_report else h3m
     _check_unused(hyperparameters=hyperparameters, conditions=conditions, regions=regions)
-    batch = Batch.of(data, groups, sample_weight)
+    batch = Batch.of(checked, groups, sample_weight, template)
     candidates = _candidates(n_states) if isinstance(init, str) else [0]
     plan = replace(plan, reporter=_reporter(callback, len(candidates), criterion, plan))
     chosen, scores = choose_sizes(batch, candidates, criterion, plan, generator(random_state))
