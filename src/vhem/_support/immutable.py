@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -74,10 +74,10 @@ def _frozen(value: Any) -> Any:
     return value.frozen() if hasattr(value, "frozen") else value
 
 
-def check_alike(state: State, made: Any, names: Iterable[str]) -> None:
+def check_alike(state: State, made: Mapping[str, Any]) -> None:
     """Refuse arrays of a file that a constructor would change: those of other types or axes than it `made`."""
-    for name in names:
-        value, own = state[name], getattr(made, name)
+    for name, own in made.items():
+        value = state[name]
         if not isinstance(value, np.ndarray) or value.dtype != own.dtype or value.shape[:1] != own.shape[:1]:
             raise InputError(
                 "{name} is not an array of {dtype} with {n} rows",
@@ -96,7 +96,7 @@ def register_model(cls: type[Immutable], *names: str) -> None:
 
     def unpack(state: State) -> Immutable:
         made: Immutable = cls(**state)
-        check_alike(state, made, names)
+        check_alike(state, {name: getattr(made, name) for name in names})
         made._restore(state)
         return made
 

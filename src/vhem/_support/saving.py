@@ -47,6 +47,11 @@ class Kind:
     pack: Callable[[Any], State]
     unpack: Callable[[State], Any]
     rows: tuple[str, ...] = ()  #: entries with one row per member, which `load(path, index)` selects from
+    row_prefix: str | None = None  #: further such entries have names that begin with this
+
+    def has_rows(self, name: str) -> bool:
+        """Whether an entry has one row per member."""
+        return name in self.rows or (self.row_prefix is not None and name.startswith(self.row_prefix))
 
 
 class Ids(list[Any]):

@@ -317,7 +317,9 @@ def recorded(ctx: typer.Context) -> dict[str, Any]:
 
 
 def _as_toml(value: Any) -> Any:
-    return str(value.resolve()) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+    if isinstance(value, (list, tuple)):
+        return [_as_toml(one) for one in value]
+    return str(value.resolve()) if isinstance(value, Path) else value
 
 
 def record(ctx: typer.Context, path: Path) -> None:

@@ -34,9 +34,7 @@ def checked_models(
     K, S, M = components.lead
     mix = np.ones((K, S, 1)) if mix_weights is None and M == 1 else mix_weights
     if mix is None:
-        raise InputError(
-            "{means} has {M} components per state, but {mix_weights} is missing", "give their weights", M=M
-        )
+        raise InputError("there are {M} components per state, but {mix_weights} is missing", "give their weights", M=M)
     rows = [
         _shaped(array, name, shape, names)
         for name, array, shape in (

@@ -99,7 +99,7 @@ def count_part(
     """Make the E-step of EM-H3M on a part."""
 
     def work(sequences: Sequences) -> EMCounts:
-        batch = Batch.of(sequences, None, None)
+        batch = Batch.of(sequences, None, None, models.components.padding())
         problem, now = mixture_problem(models, batch, plan), Mixtures(models, weights[None])
         assigned = problem.e_step(now)
         sums = problem.count(now, assigned, anchors)
