@@ -271,8 +271,8 @@ def test_a_command_writes_json_lines(table, tmp_path):
 # runs and results
 
 
-def test_a_run_leaves_what_the_command_leaves(app, finished, table, tmp_path):
-    data, (two, three) = finished
+def test_a_run_leaves_what_the_command_leaves(app, finished):
+    _, (two, three) = finished
     run = RunFolder(app.store.run(three).folder / "out")
     assert len(run.centers) == 3
     about = app.get(f"/api/runs/{three}/about")

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from vhem._support.errors import InputError
+
 
 def app(
     port: Annotated[
@@ -44,7 +46,9 @@ def _check_host(host: str) -> None:
     except ValueError:
         own = False
     if not own:
-        raise ValueError(
-            f"vhem app serves one person on one machine, and has no accounts: it listens on 127.0.0.1, not on {host}. "
-            "Start it on the machine in front of you; for a remote one, forward its port with ssh -L."
-        )
+        raise InputError(
+            "vhem app serves one person on one machine, and has no accounts: it listens on 127.0.0.1, not on {host}. "
+            "Start it on the machine in front of you",
+            "for a remote one, forward its port with ssh -L",
+            host=host,
+        )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from vhem._support.errors import InputError
 from vhem.cli.run_clustering import read_clustering
 from vhem.cli.run_folder import REPORT, RUN, RunFolder
 
@@ -99,5 +100,9 @@ def edges(text: str | None, option: str = "--extent") -> tuple[float, float, flo
     try:
         left, right, bottom, top = (float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"{option} must be left,right,bottom,top, such as 0,640,480,0, got {text!r}.") from None
+        raise InputError(
+            "{option} must be left,right,bottom,top, such as 0,640,480,0, got {text!r}",
+            option=option,
+            text=text,
+        ) from None
     return left, right, bottom, top

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy.typing as npt
 
 from vhem._support.checks import check_real
+from vhem._support.errors import InputError, ParameterError
 from vhem._support.paths import checked_path
 from vhem.files.atomic import atomic_write
 from vhem.models import H3M, HMM
@@ -52,12 +53,13 @@ class Look(NamedTuple):
         """Return it as the page takes it, or say what is wrong with it."""
         n_clusters, n_dims = len(content.levels[0]), content.levels[0].n_dims
         if len(self.cluster_names) > n_clusters:
-            raise ValueError(f"there are {len(self.cluster_names)} cluster names for {n_clusters} clusters.")
+            problem = "{cluster_names} has {n} names for {k} clusters"
+            raise InputError(problem, n=len(self.cluster_names), k=n_clusters)
         for value in self.colors:
             if not re.fullmatch(r"#[0-9a-fA-F]{6}", value):
-                raise ValueError(f"colors must be like '#0072b2', got {value!r}.")
+                raise ParameterError("colors", value, "must be like '#0072b2'")
         if self.crop is not None and n_dims != 2:
-            raise ValueError(f"crop is for HMMs in two dimensions; these have {n_dims}.")
+            raise InputError("{crop} is for HMMs in two dimensions; these have {n_dims}", n_dims=n_dims)
         edges = None if self.crop is None else _edges("crop", self.crop)
         return {"clusterNames": [str(name) for name in self.cluster_names], "colors": list(self.colors), "crop": edges}
 
@@ -222,7 +224,10 @@ def part(name: str) -> str:
 def _check_names(names: Sequence[str] | None, content: Clustering) -> None:
     n_dims = content.levels[0].n_dims
     if names is not None and len(names) != n_dims:
-        raise ValueError(f"names has {len(names)} entries, but the HMMs have {n_dims} dimensions; give one for each.")
+        raise InputError(
+            "{names} has {n} entries, but the HMMs have {n_dims} dimensions", "give one for each",
+            n=len(names), n_dims=n_dims,
+        )  # fmt: skip
 
 
 def _background(
@@ -233,7 +238,7 @@ def _background(
     if image is None and extent is None:
         return {"image": None, "extent": None}
     if n_dims != 2:
-        raise ValueError(f"image and extent are for HMMs in two dimensions; these have {n_dims}.")
+        raise InputError("{image} and {extent} are for HMMs in two dimensions; these have {n_dims}", n_dims=n_dims)
     edges = None if extent is None else _edges("extent", extent)
     if image is None:
         return {"image": None, "extent": edges}
@@ -244,5 +249,5 @@ def _background(
 def _edges(name: str, given: Sequence[float]) -> list[float]:
     edges = [float(edge) for edge in given]
     if len(edges) != 4 or edges[0] == edges[1] or edges[2] == edges[3]:
-        raise ValueError(f"{name} must be (left, right, bottom, top), such as (0, 640, 480, 0), got {given!r}.")
+        raise ParameterError(name, given, "must be (left, right, bottom, top), such as (0, 640, 480, 0)")
     return edges
