@@ -37,6 +37,12 @@ def write_table(path, n_viewers=12, n_trials=4):
     return path
 
 
+def rows(path, *columns):
+    """Return some columns of a csv."""
+    with open(path, newline="") as file:
+        return [tuple(row[name] for name in columns) for row in csv.DictReader(file)]
+
+
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     return write_table(tmp_path_factory.mktemp("data") / "study.csv")
@@ -86,9 +92,10 @@ def finished(app, table):
 
 def test_a_table_is_understood(table):
     found = look(table, {}, whole=True)
-    assert found["roles"] == {"id": ["viewer", "trial"], "time": None, "values": ["x", "y"], "group": "viewer"}
+    assert found["roles"]["id"] == ["viewer", "trial"]
+    assert (found["roles"]["values"], found["roles"]["group"]) == (["x", "y"], "viewer")
     assert found["facts"]["people"] == 12
-    assert found["facts"]["sequences"] == sum(found["lengths"]["counts"]) == 48
+    assert found["facts"]["sequences"] == sum(found["lengths"]["counts"]) == len(set(rows(table, "viewer", "trial")))
     assert [column["numeric"] for column in found["columns"]] == [False, True, True, True]
     assert len(found["drawn"]) == 12
     assert found["problem"] is None
@@ -98,6 +105,16 @@ def test_roles_that_are_given_are_used(table):
     found = look(table, {"id": ["viewer"], "values": ["y"]}, whole=True)
     assert found["facts"]["sequences"] == 12
     assert found["roles"]["values"] == ["y"]
+
+
+def test_columns_of_categories_are_understood(tmp_path):
+    path = tmp_path / "visits.csv"
+    path.write_text("person,page\n" + "".join(f"p{k // 6},{'abc'[k % 3]}\n" for k in range(60)))
+    found = look(path, {"id": ["person"], "values": ["page"], "categories": ["page"]}, whole=True)
+    assert found["problem"] is None
+    assert found["roles"]["categories"] == ["page"]
+    assert found["channels"][0]["categories"] == ["a", "b", "c"]
+    assert table_arguments({"id": ["person"], "values": ["page"], "categories": ["page"]})[-1] == "--categories=page"
 
 
 def test_the_beginning_of_a_large_table_comes_first(tmp_path):
@@ -138,7 +155,7 @@ def test_bad_cells_can_be_emptied(tmp_path):
 @pytest.mark.parametrize(("name", "content", "said"), [
     ("empty.csv", b"\n", "is empty"),
     ("nohead.csv", b"1,2\n3,4\n", "no header"),
-    ("which.csv", b"a,b\n1,2\n3,4\n", "the role \xe2\x80\x9csequence\xe2\x80\x9d".decode()),
+    ("which.csv", b"a,b\n1,2\n3,4\n", "the role “sequence”"),
     ("ragged.csv", b"id,x\na,1\na,1,2,3\n", "row 3"),
     ("win.csv", b"id,x\nM\xfcller,1\n", "encoding"),
     ("not.xlsx", b"PK\x03\x04 nothing", "spreadsheet"),
@@ -351,7 +368,7 @@ def test_new_people_are_scored(app, finished, tmp_path):
     new = uploaded(app, write_table(tmp_path / "new.csv", n_viewers=5, n_trials=2))
     scores = app.post(f"/api/runs/{two}/score", {"data": new})
     assert scores["people"]["n"] == 5
-    assert scores["sequences"]["n"] == 10
+    assert scores["sequences"]["n"] == len(set(rows(tmp_path / "new.csv", "viewer", "trial")))
     run = RunFolder(app.store.run(two).folder / "out")
     sequences = vhem.read_sequences(tmp_path / "new.csv")
     likelihoods = run.centers.log_likelihoods(sequences) + np.log(run.centers.weights)
@@ -375,8 +392,8 @@ def test_a_command_that_fails_says_why(app, finished):
 def long_table(path):
     """Write a table that keeps a run busy: learned in three parts."""
     rng = np.random.default_rng(0)
-    rows = [f"s{k},{x:.3f},{y:.3f}\n" for k in range(2400) for x, y in rng.normal(size=(12, 2))]
-    path.write_text("id,x,y\n" + "".join(rows))
+    lines = [f"s{k},{x:.3f},{y:.3f}\n" for k in range(2400) for x, y in rng.normal(size=(12, 2))]
+    path.write_text("id,x,y\n" + "".join(lines))
     return path
 
 
@@ -385,7 +402,7 @@ def test_a_run_can_be_stopped_and_resumed(app, tmp_path):
     data = uploaded(app, long_table(tmp_path / "long.csv"))
     run = started(app, data, states=3, starts=30, polish=False)
     out = app.store.run(run).folder / "out"
-    wait_for(lambda: (out / "partial" / "part-00000.vhem").is_file())
+    wait_for((out / "partial" / "part-00000.vhem").is_file)
     asked = app.post(f"/api/runs/{run}/stop")
     assert asked["stopping"] or asked["state"] == "stopped"
     wait_for(lambda: app.get(f"/api/runs/{run}")["state"] == "stopped", 8)

@@ -69,7 +69,11 @@ def _arguments(first: str, named: dict[str, Any]) -> str:
 def _reading(roles: dict[str, Any], name: str) -> dict[str, Any]:
     if extension(Path(name)) in (".npz", ".bvh"):
         return {}
-    said = {key: roles[key] for key in ("time", "values", "group", "decimal", "encoding", "sheet") if roles.get(key)}
+    said = {
+        key: roles[key]
+        for key in ("time", "values", "group", "decimal", "encoding", "sheet", "categories", "weights")
+        if roles.get(key)
+    }
     return {"id": [] if roles.get("one_sequence") else roles["id"], **said}
 
 
