@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -162,7 +162,7 @@ def _polished(
     ).fit(sequences, groups=names, hmms=hmms)
 
 
-def _weight_form(found: Input) -> str:
+def _weight_form(found: Any) -> str:
     """Return how clusters are weighted: by cases if these have weights."""
     return "virtual" if getattr(found.content, "weights", None) is not None else "models"
 

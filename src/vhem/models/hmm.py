@@ -95,15 +95,10 @@ class HMM(NamedChannels, GaussianView, Immutable):
         self._assign(checked_models(start, trans, components, weights, None, names))
 
     @classmethod
-    def _of(cls, models: Models, channels: Channels | None = None) -> HMM:
+    def _of(cls, models: Models) -> HMM:
         """Return the only HMM of `models`, which are known to be valid."""
         made = cls.__new__(cls)
         made._assign(models)
-        return made if channels is None else made._remembering(channels)
-
-    def _remembering(self, channels: Channels) -> HMM:
-        made = self._copy()
-        made._set(_channels=channels)
         return made
 
     def _assign(self, models: Models) -> None:
@@ -383,8 +378,7 @@ def _unpack(state: State) -> HMM:
     made = HMM(**rows, emissions=emissions)
     check_alike({**rows, **emissions.arrays()}, {**{n: getattr(made, n) for n in _ROWS}, **made.emissions.arrays()})
     made._set(**rows, emissions=emissions)
-    channels = Channels.of_state(state.get("channels"), made.n_dims)
-    return made if channels is None else made._remembering(channels)
+    return made._remembering(Channels.of_state(state.get("channels"), made.n_dims))
 
 
 _ROWS = ("startprob", "transmat", "mix_weights")

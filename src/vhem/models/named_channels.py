@@ -55,14 +55,18 @@ class NamedChannels:
         -1.204
         """
         known = self._known if channels is None else named(channels, len(self._known.names))
-        made = self._copy()
-        made._set(_channels=known.with_categories(wanted(categories, known)))  # type: ignore[attr-defined]
-        return made
+        return self._remembering(known.with_categories(wanted(categories, known)))
 
-    def _copy(self) -> Self:
+    def _remembering(self, channels: Channels | None) -> Self:
+        """Return the same model with other names."""
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
+        made._remember(channels)
         return made
+
+    def _remember(self, channels: Channels | None) -> None:
+        if channels is not None:  # models without names are equal to those made before there were any
+            self.__dict__["_channels"] = channels
 
     def coded(self, sequences: SequencesLike) -> Sequences:
         """Return sequences whose categories have this model's codes, matched by name."""

@@ -219,5 +219,5 @@ def _legend(ax: Axes, names: tuple[str, ...], missing: bool) -> None:
     if missing:
         handles.append(Patch(facecolor=_MISSING, edgecolor="0.6", label="missing"))
     rows = -(-len(handles) // 4)
-    place = {"loc": "lower center", "bbox_to_anchor": (0.5, -0.02 - 0.06 * rows)}
+    place: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, -0.02 - 0.06 * rows)}
     ax.legend(handles=handles, **place, ncols=min(len(handles), 4), frameon=False, fontsize=8)
