@@ -189,11 +189,12 @@ def _panels(ax: Axes | None, n: int, columns: int | None, n_names: int, height: 
 
 def _draw_lines(panel: Axes, codes: IntArray, names: tuple[str, ...]) -> None:
     from matplotlib.colors import to_rgb  # noqa: PLC0415
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     palette = np.array([*(to_rgb(category_color(k)) for k in range(len(names))), to_rgb(_MISSING)])
     edges = (0.5, codes.shape[1] + 0.5, len(codes), 0)
     panel.imshow(palette[codes], aspect="auto", interpolation="nearest", extent=edges)
-    panel.yaxis.get_major_locator().set_params(integer=True)
+    panel.yaxis.set_major_locator(MaxNLocator(5, integer=True))
 
 
 def _draw_shares(panel: Axes, shares: FloatArray) -> None:
