@@ -23,7 +23,9 @@ FLOORS = [
     ("em",),
     ("estimators",),
     ("supervised", "scale", "datasets"),
+    ("inference",),
     ("plotting", "report"),
+    ("paper",),
     ("vhem",),  # the package itself: its __init__ collects the public names
     ("demo", "studies"),
     ("cli",),

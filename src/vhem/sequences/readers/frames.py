@@ -39,7 +39,7 @@ def is_lazy(frame: Any) -> bool:
 
 
 def _check_columns(frame: Any, wanted: list[str]) -> None:
-    names = _column_names(frame)
+    names = column_names(frame)
     known = set(names)
     for name in wanted:
         if name not in known:
@@ -47,7 +47,8 @@ def _check_columns(frame: Any, wanted: list[str]) -> None:
             raise InputError(problem, column=name, columns=shortened(names))
 
 
-def _column_names(frame: Any) -> list[Any]:
+def column_names(frame: Any) -> list[Any]:
+    """Return the names of the columns of a table in memory."""
     if is_lazy(frame):
         raise InputTypeError("{frame} is a LazyFrame, which holds no rows yet", "give frame.collect()")
     # In this order: pyarrow's `columns` are the columns themselves, and its names are `column_names`.
