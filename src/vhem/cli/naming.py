@@ -41,6 +41,10 @@ _ALWAYS = {
     "decimal": "--decimal",
     "encoding": "--encoding",
     "sheet": "--sheet",
+    "categories": "--categories",
+    "other": "--other",
+    "weights": "--weights",
+    "wide": "--wide",
     "executor": "--dask",
 }
 _SWITCHES = {("on_error", "'skip'"): "--skip-broken", ("id", "[]"): "--one-sequence"}

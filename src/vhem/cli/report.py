@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from vhem._support.errors import InputError
 from vhem.cli.run_clustering import read_clustering
 from vhem.cli.run_folder import REPORT, RUN, RunFolder
 
@@ -86,5 +87,8 @@ def edges(text: str | None) -> tuple[float, float, float, float] | None:
     try:
         left, right, bottom, top = (float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"--extent must be left,right,bottom,top, such as 0,640,480,0, got {text!r}.") from None
+        raise InputError(
+            "--extent must be left,right,bottom,top, such as 0,640,480,0, got {text!r}",
+            text=text,
+        ) from None  # fmt: skip
     return left, right, bottom, top

@@ -32,6 +32,7 @@ from vhem.em.progress import Progress
 from vhem.em.random_effects import VaryingItems
 from vhem.em.random_effects_full import FullVaryingItems
 from vhem.em.settings import Priors
+from vhem.emissions import Components, Gaussian
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
@@ -82,6 +83,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         Called with a `Progress` when a stage is done. To stop, raise an exception in it.
     <random_state>
     <n_jobs>
+    <emissions>
 
     Attributes
     ----------
@@ -136,6 +138,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         callback: Callable[[Progress], None] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        emissions: Any = "gaussian",
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -145,6 +148,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         self.callback = callback
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.emissions = emissions
 
     def fit(
         self,
@@ -178,7 +182,8 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         del y
         check_parameters(self)
         plan, rng = self._plan(), generator(self.random_state)
-        batch = Batch.of(as_sequences(X), groups, sample_weight)
+        sequences = as_sequences(X)
+        batch = Batch.of(sequences, groups, sample_weight, plan.template(sequences) if hmms is None else _like(hmms))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
         if hmms is None:
             fits = self._item_hmms(batch, plan, rng)
@@ -207,7 +212,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     def predict_proba(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> FloatArray:
         """Return the probability of each cluster for each sequence, or for each group of sequences."""
         check_is_fitted(self)
-        batch = Batch.of(as_sequences(X), groups, None)
+        batch = Batch.of(as_sequences(X), groups, None, _like(self.centers_))
         problem = _item_problem(batch, self.centers_.parameters, n_threads(self.n_jobs))
         return problem.e_step(Mixtures(self.centers_.parameters, self.centers_.weights[None])).responsibilities
 
@@ -218,7 +223,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         return self.centers_.score(X, self.n_jobs)
 
     def _plan(self) -> FitPlan:
-        sizes = {name: getattr(self, name) for name in ("n_mix", "covariance_type", "topology")}
+        sizes = {name: getattr(self, name) for name in ("n_mix", "covariance_type", "topology", "emissions")}
         plan = FitPlan.checked(
             **sizes, max_iter=100, tol=_TOL, reg_covar=1e-3, startprob_prior=0.1, transmat_prior=0.1, covars_prior=0.1,
             n_threads=n_threads(self.n_jobs),
@@ -297,7 +302,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     def _may_vary(self, batch: Batch) -> bool:
         d = batch.X.shape[1] if self.covariance_type == "diag" else batch.X.shape[1] ** 2
         numbers = len(batch.ids) * self.n_clusters * self.n_states * (self.n_states + 4 * d)
-        return self.n_mix == 1 and numbers <= _MOST_NUMBERS
+        return self.n_mix == 1 and numbers <= _MOST_NUMBERS and isinstance(batch.emissions, Gaussian)
 
     def _varied(self, made: _Candidate, problem: MixtureProblem, n_iter: int) -> _Candidate:
         emissions: Any = problem.prior.emissions
@@ -401,6 +406,10 @@ def _checked_hmms(hmms: H3M, batch: Batch) -> Models:
             n=Count(len(hmms)), d=hmms.n_dims, items=Count(len(batch.ids)), dims=batch.X.shape[1],
         )  # fmt: skip
     return hmms.parameters
+
+
+def _like(h3m: H3M) -> Components:
+    return h3m.emissions.padding()
 
 
 def _compared(models: Models, tau: int) -> BaseModels:

@@ -25,7 +25,7 @@ from vhem.em.progress import Progress, Restart
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.restarts import in_parallel
 from vhem.em.sharding import Shards
-from vhem.estimators.divergence import check_dimensions, expected_log_likelihood, match_covariances
+from vhem.estimators.divergence import check_dimensions, expected_log_likelihood, seen_by
 from vhem.executors.local import as_executor
 from vhem.kernels.engine import n_threads
 from vhem.kernels.reduction import BaseModels, Shortcuts
@@ -274,8 +274,11 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         return counts if self.weight_form == "virtual" else np.ones_like(counts)
 
     def _base_models(self, h3m: H3M, used: IntArray, start: H3M | None) -> BaseModels:
-        wanted = start.covariance_type if start is not None else self.covariance_type
-        models = match_covariances(h3m.parameters, wanted or h3m.covariance_type)
+        models = h3m.parameters
+        if start is not None:
+            models = seen_by(models, start.emissions)
+        elif self.covariance_type is not None:
+            models = models.with_components(models.components.with_covariances(self.covariance_type))
         if len(used) < len(h3m):
             models = models.take(used)
         counts = self._counts(h3m)[used]

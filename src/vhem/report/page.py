@@ -14,6 +14,7 @@ from typing import Any
 import numpy.typing as npt
 
 from vhem._support.checks import check_real
+from vhem._support.errors import InputError, ParameterError
 from vhem._support.paths import checked_path
 from vhem.files.atomic import atomic_write
 from vhem.models import H3M, HMM
@@ -24,6 +25,7 @@ from vhem.report.payload import as_script, payload
 from vhem.sequences import SequencesLike
 
 _SCRIPTS = (
+    "drawing.js",
     "base.js",
     "map.js",
     "chain.js",
@@ -176,7 +178,10 @@ def _part(name: str) -> str:
 def _check_names(names: Sequence[str] | None, content: Clustering) -> None:
     n_dims = content.levels[0].n_dims
     if names is not None and len(names) != n_dims:
-        raise ValueError(f"names has {len(names)} entries, but the HMMs have {n_dims} dimensions; give one for each.")
+        raise InputError(
+            "{names} has {n} entries, but the HMMs have {n_dims} dimensions", "give one for each",
+            n=len(names), n_dims=n_dims,
+        )  # fmt: skip
 
 
 def _background(
@@ -187,10 +192,10 @@ def _background(
     if image is None and extent is None:
         return {"image": None, "extent": None}
     if n_dims != 2:
-        raise ValueError(f"image and extent are for HMMs in two dimensions; these have {n_dims}.")
+        raise InputError("{image} and {extent} are for HMMs in two dimensions; these have {n_dims}", n_dims=n_dims)
     edges = None if extent is None else [float(edge) for edge in extent]
     if edges is not None and (len(edges) != 4 or edges[0] == edges[1] or edges[2] == edges[3]):
-        raise ValueError(f"extent must be (left, right, bottom, top), such as (0, 640, 480, 0), got {extent!r}.")
+        raise ParameterError("extent", extent, "must be (left, right, bottom, top), such as (0, 640, 480, 0)")
     if image is None:
         return {"image": None, "extent": edges}
     picture = embedded(image)

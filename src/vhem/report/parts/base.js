@@ -1,6 +1,5 @@
-// What all parts share: the data, elements whose text is always text, colours, numbers, the tree's arithmetic.
+// What all parts of the report share: the data, its colours and names, the tree's arithmetic.
 const DATA = JSON.parse(document.getElementById("data").textContent);
-const COLORS = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#999999"];
 // Known classes have their own colours, so that they are not mistaken for states: Tol's muted scheme, safe for colour-blind readers.
 const CLASS_COLORS = [
   "#88CCEE",
@@ -31,33 +30,6 @@ function classColor(k) {
 }
 const inkOn = (k) => (["#0072B2", "#D55E00"].includes(color(k)) ? "#ffffff" : "#111111");
 const stateColor = (model, s) => (model.like ? model.like[s] : s);
-const byId = (id) => document.getElementById(id);
-
-function fill(node, attributes, children) {
-  for (const [name, value] of Object.entries(attributes || {})) {
-    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
-    else if (name === "style") Object.entries(value).forEach(([key, v]) => node.style.setProperty(key, v));
-    else if (value !== null && value !== undefined && value !== false)
-      node.setAttribute(name, value === true ? "" : value);
-  }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
-  return node;
-}
-const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes, ...children) =>
-  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
-
-function percent(p) {
-  return (
-    (p > 0 && p < 0.001 ? "< 0.1" : (100 * p).toFixed(p > 0.9995 || p === 0 || (p >= 0.1 && p <= 0.9) ? 0 : 1)) + " %"
-  );
-}
-function short(x) {
-  if (x === null) return "–";
-  const size = Math.abs(x);
-  return size >= 1e6 || (size > 0 && size < 1e-3) ? x.toExponential(2) : String(Number(x.toPrecision(4)));
-}
-const count = (n, thing) => `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : "s"}`;
 const dimension = (k) =>
   DATA.dimensionNames ? DATA.dimensionNames[k] : DATA.dims === 1 ? "value" : `dimension ${k + 1}`;
 
