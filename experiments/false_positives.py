@@ -102,13 +102,13 @@ PARTS: dict[str, tuple[Callable[[Kind, int], dict[str, float]], dict[str, Kind]]
 }
 
 
-def run(part: str, given: list[str], n: int, out: Path) -> None:
+def run(part: str, given: list[str], seeds: range, out: Path) -> None:
     """Run what is missing of a part, for all kinds of studies or for those given."""
     test, kinds = PARTS[part]
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{part}.jsonl"
     done = {(row["kind"], row["seed"]) for row in _rows(path)}
-    for name, seed in ((name, seed) for name in given or kinds for seed in range(n)):
+    for name, seed in ((name, seed) for name in given or kinds for seed in seeds):
         if (name, seed) not in done:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -143,9 +143,10 @@ if __name__ == "__main__":
     parser.add_argument("--part", choices=list(PARTS), default="naive")
     parser.add_argument("--kind", nargs="*", default=[], help="kinds of studies; all if not given")
     parser.add_argument("--studies", type=int, default=500)
+    parser.add_argument("--first", type=int, default=0, help="seed to begin with, so that several can run at a time")
     parser.add_argument("--table", action="store_true", help="print the table of what is there")
     parser.add_argument("-o", "--out", type=Path, default=Path("results/false_positives"))
     given = parser.parse_args()
     if not given.table:
-        run(given.part, given.kind, given.studies, given.out)
+        run(given.part, given.kind, range(given.first, given.studies), given.out)
     print(table(given.out))

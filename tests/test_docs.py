@@ -15,7 +15,9 @@ from vhem.cli import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "generated" not in p.parts)]
-MODULES = [f"vhem{part}" for part in ("", ".datasets", ".executors", ".files", ".inference", ".plotting", ".report", ".scale")]
+MODULES = [
+    f"vhem{part}" for part in ("", ".datasets", ".executors", ".files", ".inference", ".plotting", ".report", ".scale")
+]
 RECORDS = ["vhem._support.saving", "vhem.files.model_files"]  # classes that only hold something, with documented fields
 
 

@@ -173,12 +173,12 @@ def test_single_sequences_are_cut_in_the_middle():
         Study.of([np.arange(5.0), np.arange(1.0)], None).halves()
 
 
-@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+@pytest.mark.parametrize("covariance_type", ["diag", pytest.param("full", marks=pytest.mark.slow)])
 def test_drawn_people_vary_as_those_of_the_study(covariance_type):
     """People drawn from the null model of a study have means that vary as much as those who made the study."""
     rng, spread = np.random.default_rng(5), 1.0
     arrays, owner = [], []
-    for person in range(40):
+    for person in range(30):
         means = np.array([[0.0, 0.0], [6.0, 6.0]]) + spread * rng.standard_normal((2, 2))
         hmm = HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], means, np.ones((2, 2)))
         arrays += list(hmm.sample(5, 8, rng))

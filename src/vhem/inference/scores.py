@@ -134,7 +134,24 @@ def ab_scale(scores: SubjectScores, a: int = 0, b: int = 1) -> FloatArray:
 
 
 def scale_between(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
-    """Return (A - B) / (|A| + |B|), zero where both are zero."""
+    """Return (A - B) / (|A| + |B|), zero where both are zero: the scale of scores that were added up over stimuli.
+
+    Parameters
+    ----------
+    first, second : arrays of one shape
+        Scores under the models A and B.
+
+    Returns
+    -------
+    array
+        The scale.
+
+    Examples
+    --------
+    >>> from vhem.inference import scale_between
+    >>> scale_between([-3.0, -5.0], [-5.0, -3.0])
+    array([ 0.25, -0.25])
+    """
     one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     size = np.abs(one) + np.abs(other)
     return np.asarray(np.divide(one - other, size, out=np.zeros_like(size), where=size > 0))
