@@ -120,7 +120,14 @@ def _understood(reading: Reading) -> dict[str, Any]:
     sequences, roles = reading.sequences, reading.roles
     lengths, X = sequences.lengths, sequences.X
     return {
-        "roles": roles._asdict(),
+        "roles": {
+            "id": roles.id,
+            "time": roles.time,
+            "values": roles.values,
+            "group": roles.group,
+            "categories": list(roles.categories),
+            "weights": roles.weights,
+        },
         "facts": {
             "sequences": len(sequences),
             "people": None if sequences.groups is None else len(set(sequences.groups)),
@@ -130,15 +137,24 @@ def _understood(reading: Reading) -> dict[str, Any]:
             "longest": int(lengths.max()),
             "missing": int(np.isnan(X).sum()),
         },
-        "channels": [_channel(name, X[:, j]) for j, name in enumerate(roles.values[:60])],
+        "channels": [_channel(name, X[:, j], sequences.categories) for j, name in enumerate(roles.values[:60])],
         "lengths": _histogram(lengths),
         "drawn": list(_drawn(sequences)),
     }
 
 
-def _channel(name: str, column: Any) -> dict[str, Any]:
+def _channel(name: str, column: Any, categories: dict[str, tuple[str, ...]]) -> dict[str, Any]:
     """Return the range of a column of values, what is missing, and its distinct values if they are few."""
     seen = column[~np.isnan(column)]
+    if name in categories:
+        named = {"categories": [str(one) for one in categories[name][:200]], "kinds": len(categories[name])}
+        return {
+            "name": name,
+            "missing": len(column) - len(seen),
+            "low": 0.0,
+            "high": len(categories[name]) - 1.0,
+            **named,
+        }
     if not len(seen):
         return {"name": name, "missing": len(column), "low": None, "high": None, "kinds": 0}
     kinds = np.unique(seen[:100_000])
