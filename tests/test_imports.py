@@ -21,6 +21,7 @@ FLOORS = [
     ("models",),
     ("files",),
     ("em",),
+    ("bayes",),
     ("estimators",),
     ("supervised", "scale", "datasets"),
     ("plotting", "report"),

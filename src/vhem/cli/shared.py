@@ -80,7 +80,7 @@ def _wide(parts: list[str] | None) -> str | dict[str, str] | None:
         return ",".join(parts)
     pairs = [part.partition("=") for part in parts]
     if not all(given for _, given, _ in pairs):
-        raise ValueError("--wide must name every channel, as in --wide work=w1:w9 --wide home=h1:h9, or none.")
+        raise InputError("--wide must name every channel, as in --wide work=w1:w9 --wide home=h1:h9, or none")
     return {name.strip(): columns for name, _, columns in pairs}
 
 
