@@ -1,6 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences by way of them."""
 
-from vhem import plotting, report
+from vhem import bayes, inference, plotting, report
 from vhem._support.errors import (
     BoundError,
     CellError,
@@ -88,12 +88,14 @@ __all__ = [
     "Sequences",
     "VonMises",
     "aggregated_wasserstein",
+    "bayes",
     "choose_n_clusters",
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",
     "from_emhmm",
     "from_hmmlearn",
+    "inference",
     "load",
     "plotting",
     "ppk",

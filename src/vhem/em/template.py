@@ -20,7 +20,7 @@ def template(emissions: Any, sequences: Sequences, covariance_type: str, init: A
     emissions : str or dict
         The name of a family for all columns, or names by columns: {"x,y": "gaussian", "key": "categorical"}. Columns
         are given by their names or positions, several of one family separated by commas. "categorical:12" has 12
-        categories even if not all of them occur.
+        categories even if not all of them occur. Channels of named categories are categorical without being told.
     sequences : Sequences
         The frames.
     covariance_type : {"diag", "full"}
@@ -30,12 +30,21 @@ def template(emissions: Any, sequences: Sequences, covariance_type: str, init: A
     """
     if isinstance(init, (H3M, HMM)):
         return init.emissions.padding()
+    if emissions == "gaussian" and sequences.categories:  # Gaussians are for numbers
+        emissions = _by_channels(sequences)
     if not isinstance(emissions, Mapping):
         return _of_columns(emissions, list(range(sequences.n_dims)), sequences, covariance_type)
     groups = {key: _columns(key, sequences) for key in emissions}
     _check_all_once(groups, sequences)
     parts = [_of_columns(emissions[key], columns, sequences, covariance_type) for key, columns in groups.items()]
     return Product(parts, list(groups.values()))
+
+
+def _by_channels(sequences: Sequences) -> str | dict[Any, str]:
+    """Return categories for the channels that have them, and Gaussians for the others."""
+    numbers = tuple(j for j, name in enumerate(sequences.channels) if name not in sequences.categories)
+    others = tuple(j for j in range(sequences.n_dims) if j not in numbers)
+    return {numbers: "gaussian", others: "categorical"} if numbers else "categorical"
 
 
 def _of_columns(family: Any, columns: list[int], sequences: Sequences, covariance_type: str) -> Components:
