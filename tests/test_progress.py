@@ -136,6 +136,20 @@ def test_long_fits_show_a_bar_on_a_terminal_unless_told_not_to():
     assert piped.stdout == piped.stderr == b""
 
 
+def test_warnings_name_the_line_that_called(study):
+    """However deep inside they are issued: in a fit, in a fit inside another, in a function."""
+    for call in (
+        lambda: MixtureOfHMMs(2, 2, max_iter=1, tol=1e-9, random_state=0).fit(study.sequences),
+        lambda: HierarchicalVHEM((4, 2), n_virtual=1, init="emissions", max_iter=1, tol=1e-12, random_state=0).fit(
+            study.hmms
+        ),
+        lambda: fit_hmms(study.sequences, 3, max_iter=1, random_state=0),
+    ):
+        with pytest.warns(vhem.NotConvergedWarning) as caught:
+            call()
+        assert {warning.filename for warning in caught} == {__file__}
+
+
 def test_every_estimator_has_a_summary_and_can_be_silent():
     public = [getattr(vhem, name) for name in vhem.__all__]
     estimators = [kind for kind in public if inspect.isclass(kind) and issubclass(kind, BaseEstimator)]
