@@ -31,6 +31,7 @@ class RunningApp:
         self._thread = threading.Thread(target=self._server.run, args=([listening],), daemon=True)
         self._thread.start()
         wait_for(lambda: self._server.started)
+        self.state = app.state
 
     def close(self):
         self._server.should_exit = True

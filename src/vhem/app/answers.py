@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,46 +11,18 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from vhem.app.estimate import machine_factor, seconds
-from vhem.app.jobs import OUT, Queue
 from vhem.app.preview import look
-from vhem.app.security import report_headers
+from vhem.app.problems import bad_cells, emptied
+from vhem.app.questions import Answer, body_of, data_of, queue_of, run_of, store_of
 from vhem.app.settings import ChoiceError, Model, checked_roles, explicit_roles
 from vhem.app.store import NotFoundError, Record, Store, now
+from vhem.app.tables import reading_options
 from vhem.app.uploads import described, receive_picture, receive_table
 from vhem.app.workers import Workers
 from vhem.cli.demo import write_study
-from vhem.cli.run_folder import REPORT
 
-Answer = Callable[[Request], Awaitable[Response]]
+_OF_FILE = ("sheet", "encoding")  # roles that a copy as csv does not need
 _SHORT = ("id", "title", "state", "clusters", "range", "made", "started", "ended", "data", "data_name", "error")
-
-
-def _store(request: Request) -> Store:
-    store: Store = request.app.state.store
-    return store
-
-
-def _queue(request: Request) -> Queue:
-    queue: Queue = request.app.state.queue
-    return queue
-
-
-def _data(request: Request) -> Record:
-    return _store(request).data(request.path_params["id"])
-
-
-def _run(request: Request) -> Record:
-    return _store(request).run(request.path_params["id"])
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    try:
-        given = await request.json()
-    except ValueError:
-        given = None
-    if not isinstance(given, dict):
-        raise ChoiceError("This request was not understood.")
-    return given
 
 
 # tables
@@ -58,7 +30,7 @@ async def _body(request: Request) -> dict[str, Any]:
 
 async def overview(request: Request) -> Response:
     """Return all tables and runs, in short."""
-    store = _store(request)
+    store = store_of(request)
     runs = [{**r.read(), "id": r.id} for r in store.all_runs()]
     tables = [_described(store, record) for record in store.all_data()]
     return JSONResponse({"data": tables, "runs": [{key: run.get(key) for key in _SHORT} for run in runs]})
@@ -70,13 +42,16 @@ def _described(store: Store, record: Record) -> dict[str, Any]:
 
 async def add_table(request: Request) -> Response:
     """Keep a table."""
-    record = await receive_table(request, _store(request))
+    record = await receive_table(request, store_of(request))
     return JSONResponse({"id": record.id})
 
 
 async def add_demo(request: Request) -> Response:
     """Make the simulated study a table."""
-    store, workers = _store(request), request.app.state.workers
+    store, workers = store_of(request), request.app.state.workers
+    for known in store.all_data():
+        if known.read().get("demo"):
+            return JSONResponse({"id": known.id})
     record, path = store.new_data("fixations.csv")
     await workers.run(write_study, path)
     (path.parent / "face.png").rename(path.parent / "picture.png")
@@ -87,12 +62,12 @@ async def add_demo(request: Request) -> Response:
 
 async def table(request: Request) -> Response:
     """Return what is known about a table."""
-    return JSONResponse(_described(_store(request), _data(request)))
+    return JSONResponse(_described(store_of(request), data_of(request)))
 
 
 async def remove_table(request: Request) -> Response:
     """Forget a table that no run needs."""
-    record, store = _data(request), _store(request)
+    record, store = data_of(request), store_of(request)
     if any(run.read()["data"] == record.id for run in store.all_runs()):
         raise ChoiceError("Runs were made from this table. Remove them first.")
     record.remove()
@@ -101,7 +76,7 @@ async def remove_table(request: Request) -> Response:
 
 async def look_at(request: Request) -> Response:
     """Return what a table holds, with the roles that its columns were given."""
-    record, store, given = _data(request), _store(request), await _body(request)
+    record, store, given = data_of(request), store_of(request), await body_of(request)
     roles = checked_roles(given.get("roles") or {})
     workers: Workers = request.app.state.workers
     try:
@@ -115,15 +90,39 @@ async def look_at(request: Request) -> Response:
     return JSONResponse(found)
 
 
+async def empty_cells(request: Request) -> Response:
+    """Make a copy of a table in which the cells that are not numbers are empty."""
+    record, store, given = data_of(request), store_of(request), await body_of(request)
+    roles, column = checked_roles(given.get("roles") or {}), given.get("column")
+    if not isinstance(column, str):
+        raise ChoiceError("This request was not understood.")
+    name = f"{Path(record.read()['name']).stem} (corrected).csv"
+    made, target = store.new_data(name)
+    n = await request.app.state.workers.run(empty_bad_cells, store.table(record), roles, column, target)
+    picture = store.picture(record)
+    if picture is not None:
+        shutil.copy(picture, made.folder / picture.name)
+    described(made, target, name).update(corrected=n, roles={k: v for k, v in roles.items() if k not in _OF_FILE})
+    return JSONResponse({"id": made.id})
+
+
+def empty_bad_cells(path: Path, roles: dict[str, Any], column: str, target: Path) -> int:
+    """Write a copy of a table without the cells that are not numbers, and return how many there were."""
+    options = reading_options(roles)
+    bad = bad_cells(path, options, column)
+    emptied(path, options, bad, target)
+    return len(bad)
+
+
 async def add_picture(request: Request) -> Response:
     """Keep the picture that was looked at."""
-    await receive_picture(request, _data(request))
+    await receive_picture(request, data_of(request))
     return JSONResponse({})
 
 
 async def picture(request: Request) -> Response:
     """Return the picture that belongs to a table."""
-    path = _store(request).picture(_data(request))
+    path = store_of(request).picture(data_of(request))
     if path is None:
         raise NotFoundError("There is no picture.")
     return FileResponse(path)
@@ -131,7 +130,7 @@ async def picture(request: Request) -> Response:
 
 async def remove_picture(request: Request) -> Response:
     """Forget the picture."""
-    path = _store(request).picture(_data(request))
+    path = store_of(request).picture(data_of(request))
     if path is not None:
         path.unlink()
     return JSONResponse({})
@@ -162,8 +161,8 @@ class _Wish(NamedTuple):
 
 
 async def _wish(request: Request) -> _Wish:
-    given = await _body(request)
-    record, model = _store(request).data(given.get("data")), given.get("model") or {}
+    given = await body_of(request)
+    record, model = store_of(request).data(given.get("data")), given.get("model") or {}
     low, high = _numbers(given.get("clusters"))
     table = record.read()
     if not table.get("facts"):
@@ -180,23 +179,24 @@ async def estimate(request: Request) -> Response:
     """Return how long what was chosen would take, in seconds."""
     wish = await _wish(request)
     total = sum(map(wish.seconds, wish.clusters()))
-    return JSONResponse({"seconds": total * machine_factor(_store(request))})
+    return JSONResponse({"seconds": total * machine_factor(store_of(request))})
 
 
 async def add_runs(request: Request) -> Response:
     """Queue a run, or one for each of several numbers of clusters."""
-    store, wish = _store(request), await _wish(request)
+    store, wish = store_of(request), await _wish(request)
     name = wish.table["name"]
     job = {"data": wish.record.id, "data_name": name, "title": f"Clusters of {name}", "model": wish.model, "look": {}}
     job |= {"roles": explicit_roles(wish.table), "range": [wish.low, wish.high] if wish.automatic else None}
     made = []
     for place, clusters in enumerate(wish.clusters()):
         run = store.new_run()
-        own = {"clusters": clusters, "state": "queued", "estimate": wish.seconds(clusters)}
+        work = wish.seconds(clusters)
+        own = {"clusters": clusters, "state": "queued", "estimate": work, "expected": work * machine_factor(store)}
         run.write({**job, **own, "made": now() + place * 1e-3})
         made.append(run.id)
     wish.record.update(model=wish.model)
-    _queue(request).add()
+    queue_of(request).add()
     return JSONResponse({"ids": made})
 
 
@@ -214,47 +214,35 @@ def _numbers(given: Any) -> tuple[int, int]:
 
 async def run(request: Request) -> Response:
     """Return where a run stands."""
-    return JSONResponse(_queue(request).status(_run(request)))
+    return JSONResponse(queue_of(request).status(run_of(request)))
 
 
 async def stop(request: Request) -> Response:
     """Stop a run; the answer does not wait until it has."""
-    record = _run(request)
-    stopping = asyncio.create_task(_queue(request).stop(record))
+    record = run_of(request)
+    stopping = asyncio.create_task(queue_of(request).stop(record))
     request.app.state.stopping = stopping  # a task needs someone who holds it
     await asyncio.sleep(0)
-    return JSONResponse(_queue(request).status(record))
+    return JSONResponse(queue_of(request).status(record))
 
 
 async def again(request: Request) -> Response:
     """Queue a run that was stopped or failed once more."""
-    record = _run(request)
+    record = run_of(request)
     if record.read()["state"] not in ("stopped", "failed"):
         raise ChoiceError("This run has not been stopped.")
     record.update(state="queued", error=None)
-    _queue(request).add()
+    queue_of(request).add()
     return JSONResponse({})
 
 
 async def remove_run(request: Request) -> Response:
     """Forget a run and its results."""
-    record = _run(request)
+    record = run_of(request)
     if record.read()["state"] == "running":
         raise ChoiceError("This run is running. Stop it first.")
     record.remove()
     return JSONResponse({})
-
-
-async def report(request: Request) -> Response:
-    """Return a run's report, as a page that cannot act as one of the app's."""
-    return FileResponse(_result(_run(request), REPORT), media_type="text/html", headers=report_headers())
-
-
-def _result(record: Record, name: str) -> Path:
-    path = record.folder / OUT / name
-    if not path.is_file():
-        raise NotFoundError("This run has no such result.")
-    return path
 
 
 ROUTES: list[tuple[str, str, Answer]] = [
@@ -264,6 +252,7 @@ ROUTES: list[tuple[str, str, Answer]] = [
     ("GET", "/api/data/{id}", table),
     ("DELETE", "/api/data/{id}", remove_table),
     ("POST", "/api/data/{id}/look", look_at),
+    ("POST", "/api/data/{id}/empty", empty_cells),
     ("POST", "/api/data/{id}/picture", add_picture),
     ("GET", "/api/data/{id}/picture", picture),
     ("DELETE", "/api/data/{id}/picture", remove_picture),
@@ -273,5 +262,4 @@ ROUTES: list[tuple[str, str, Answer]] = [
     ("POST", "/api/runs/{id}/stop", stop),
     ("POST", "/api/runs/{id}/again", again),
     ("DELETE", "/api/runs/{id}", remove_run),
-    ("GET", "/api/runs/{id}/report", report),
 ]

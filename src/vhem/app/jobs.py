@@ -78,9 +78,11 @@ class Queue:
             "command": progress.command, "step": progress.step, "done": progress.done, "detail": progress.detail,
             "bounds": progress.bounds, "notes": progress.notes, "steps": progress.steps,
         }  # fmt: skip
-        return {
-            **job, "id": record.id, "progress": step, "stopping": record.id in self._stopping, "now": now(),
-        }  # fmt: skip
+        return {**job, "id": record.id, "progress": step, "stopping": record.id in self._stopping, "now": now()}
+
+    def last_words(self, record: Record) -> str:
+        """Return what a run's last command said."""
+        return self._followed(record).last_words()
 
     def _followed(self, record: Record) -> Progress:
         progress = self._progress.setdefault(record.id, Progress(record.folder / PROGRESS))

@@ -17,7 +17,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import Route
 
 import vhem
-from vhem.app.answers import ROUTES
+from vhem.app import answers, results
 from vhem.app.jobs import Queue
 from vhem.app.security import ENTRY, Guard, Keys
 from vhem.app.settings import ChoiceError
@@ -55,7 +55,7 @@ def make_app(store: Store, port: int, keys: Keys) -> Starlette:
         Route("/", _page),
         Route(ENTRY, enter, methods=["GET"]),
         Route("/static/{name}", _static),
-        *(Route(path, answer, methods=[method]) for method, path, answer in ROUTES),
+        *(Route(path, answer, methods=[method]) for method, path, answer in [*answers.ROUTES, *results.ROUTES]),
     ]
     faults: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
         NotFoundError: _not_found, ChoiceError: _bad_choice, HTTPException: _http_fault,

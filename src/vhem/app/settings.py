@@ -11,7 +11,7 @@ from vhem.em.topology import TOPOLOGIES
 from vhem.sequences.readers.options import extension
 
 _ROLES: dict[str, type] = {"id": list, "values": list, "time": str, "group": str, "sheet": str, "encoding": str}
-_ROLES |= {"decimal": str, "one_sequence": bool}
+_ROLES |= {"decimal": str, "one_sequence": bool, "categories": list, "weights": str}
 _LIMITS = {  # of the numbers that may be chosen
     "clusters": (1, 1000), "mix": (1, 20), "starts": (1, 200), "restarts": (1, 1000), "tau": (1, 100_000),
     "center_states": (1, 100), "seed": (0, 2**31 - 1), "max_iter": (1, 100_000),
@@ -37,8 +37,8 @@ def checked_roles(given: Any) -> dict[str, Any]:
             raise ChoiceError("The roles of the columns were not understood.")
         roles[name] = value
     for column in [*roles.get("id", []), *roles.get("values", [])]:
-        if "," in column:
-            raise ChoiceError(f"Column “{column}” has a comma in its name. Rename it in the table to choose it.")
+        if "," in column or (column in roles.get("categories", []) and "=" in column):
+            raise ChoiceError(f"Column “{column}” has a comma or “=” in its name. Rename it in the table to choose it.")
     return roles
 
 
@@ -48,6 +48,8 @@ def explicit_roles(table: dict[str, Any]) -> dict[str, Any]:
     if extension(Path(table["file"])) in (".npz", ".bvh"):  # they have no columns to choose from
         return said
     found = {name: value for name, value in table["understood"].items() if value}
+    if table["roles"].get("time") == "":  # a column looks like the time, but is not to be used
+        found["time"] = ""
     return {**said, **found, "one_sequence": not found.get("id")}
 
 
@@ -108,10 +110,13 @@ def _number(given: Mapping[str, Any], name: str) -> int:
     return value
 
 
+_SINGLE = ("time", "group", "weights", "sheet", "encoding", "decimal")
+
+
 def table_arguments(roles: dict[str, Any]) -> list[str]:
     """Return roles as options of the command; `=` keeps a column called --help from being an option."""
-    said = [f"--{name}={','.join(roles[name])}" for name in ("id", "values") if roles.get(name)]
-    said += [f"--{name}={roles[name]}" for name in ("time", "group", "sheet", "encoding", "decimal") if roles.get(name)]
+    said = [f"--{name}={','.join(roles[name])}" for name in ("id", "values", "categories") if roles.get(name)]
+    said += [f"--{name}={roles[name]}" for name in _SINGLE if roles.get(name) or (name == "time" and "time" in roles)]
     return [*said, "--one-sequence"] if roles.get("one_sequence") else said
 
 

@@ -39,4 +39,6 @@ def reading_options(roles: dict[str, Any]) -> Options:
         decimal=roles.get("decimal") or "auto",
         encoding=roles.get("encoding"),
         sheet=roles.get("sheet") or 0,
+        categories=roles.get("categories"),
+        weights=roles.get("weights"),
     )

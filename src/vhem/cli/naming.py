@@ -46,6 +46,11 @@ _ALWAYS = {
     "weights": "--weights",
     "wide": "--wide",
     "executor": "--dask",
+    "image": "--image",
+    "extent": "--extent",
+    "crop": "--crop",
+    "colors": "--color",
+    "cluster_names": "--cluster-name",
 }
 _SWITCHES = {("on_error", "'skip'"): "--skip-broken", ("id", "[]"): "--one-sequence"}
 

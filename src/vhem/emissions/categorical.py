@@ -71,7 +71,7 @@ class Categorical(LinearFamily):
         if max(sizes) > _MOST_CATEGORIES:
             raise InputError(
                 "column {column} has the category code {top:g}: codes count from 0",
-                "number the categories 0, 1, 2, …",
+                "number the categories from 0 on",
                 column=int(np.argmax(sizes)), top=max(sizes) - 1,
             )  # fmt: skip
         rows = [np.arange(max(sizes)) < n for n in sizes]
@@ -219,7 +219,7 @@ class Categorical(LinearFamily):
         moved = self.probabilities * np.exp(np.clip(steps, -2.0, 2.0))
         return Categorical.of(moved / moved.sum(axis=-1, keepdims=True))
 
-    def directions(self) -> FloatArray:
+    def ways_apart(self) -> FloatArray:
         """Return opposite directions for categories that are next to each other in probability."""
         rank = (-self.probabilities).argsort(axis=-1, kind="stable").argsort(axis=-1, kind="stable")
         return np.where(rank % 2, -1.0, 1.0)

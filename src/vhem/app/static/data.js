@@ -8,7 +8,9 @@ const ROLES = [
   ["value", "value", "what was measured"],
   ["group", "person", "who it was measured on; all sequences of a person share a model"],
   ["id", "sequence", "rows with the same entry are one sequence, such as a trial"],
+  ["category", "category", "a kind instead of a number: a page, a word, an answer"],
   ["time", "time", "rows of a sequence are sorted by it"],
+  ["weights", "weight", "how much a sequence counts"],
   ["", "not used", ""],
 ];
 
@@ -56,6 +58,7 @@ export function sentence(found) {
 }
 function show(page, found) {
   page.found = found;
+  page.hadTime ||= Boolean(found.roles && found.roles.time);
   const focused = document.activeElement && document.activeElement.id;
   const parts = [el("h1", { class: "title" }, page.table.name)];
   if (page.table.demo) parts.push(el("p", { class: "hint" }, "A simulated study: 40 people looked at faces. Some look at the eyes, some at the nose, some all over. Who is who?"));
@@ -77,7 +80,7 @@ function understood(page, found) {
     tiles([[facts.sequences.toLocaleString("en"), facts.sequences === 1 ? "sequence" : "sequences"], [facts.people ? facts.people.toLocaleString("en") : null, facts.people === 1 ? "person" : "people"], [many, "observations"], [lengths, "per sequence"], [String(found.roles.values.length), found.roles.values.length === 1 ? "value per row" : "values per row"], [facts.missing ? facts.missing.toLocaleString("en") : "none", "missing values"]]),
     el("p", { class: "understood" }, sentence(found), found.partial ? el("span", { class: "muted busy" }, " So far from the first rows; the rest is being read …") : null),
     notes.length ? el("div", { class: "notice" }, el("strong", {}, "Worth a look"), el("ul", {}, notes)) : null,
-    channels.length <= 12 ? el("p", { class: "muted" }, channels.map((c) => `${c.name}: ${c.low === null ? "empty" : `${short(c.low)} to ${short(c.high)}`}${c.kinds && c.kinds <= 20 ? `, ${c.kinds} different whole numbers` : ""}${c.missing ? `, ${c.missing.toLocaleString("en")} missing` : ""}`).join(" · ")) : null,
+    channels.length <= 12 ? el("p", { class: "muted" }, channels.map((c) => `${c.name}: ${c.categories ? `${c.kinds} categories (${c.categories.slice(0, 6).join(", ")}${c.kinds > 6 ? ", …" : ""})` : c.low === null ? "empty" : `${short(c.low)} to ${short(c.high)}`}${c.kinds && !c.categories ? `, ${c.kinds} different whole numbers` : ""}${c.missing ? `, ${c.missing.toLocaleString("en")} missing` : ""}`).join(" · ")) : null,
   );
 }
 function roleOf(roles, name) {
@@ -85,6 +88,8 @@ function roleOf(roles, name) {
   if (roles.group === name) return "group";
   if ((roles.id || []).includes(name)) return "id";
   if (roles.time === name) return "time";
+  if (roles.weights === name) return "weights";
+  if ((roles.categories || []).includes(name)) return "category";
   return (roles.values || []).includes(name) ? "value" : "";
 }
 // Turn the roles of all columns into what the reader takes: a person is part of what names a sequence.
@@ -92,12 +97,12 @@ function asRoles(page, chosen) {
   const of = (role) => Object.keys(chosen).filter((name) => chosen[name] === role);
   const [group] = of("group"), ids = of("id"), kept = page.roles;
   const together = group ? [group, ...ids] : ids;
-  return { ...kept, id: together, group: group && ids.length ? group : null, time: of("time")[0] || null, values: of("value"), one_sequence: !together.length };
+  return { ...kept, id: together, group: group && ids.length ? group : null, time: of("time")[0] || (page.hadTime ? "" : null), values: Object.keys(chosen).filter((name) => ["value", "category"].includes(chosen[name])), categories: of("category"), weights: of("weights")[0] || null, one_sequence: !together.length };
 }
 function change(page, name, role) {
   const now = page.found.roles || page.roles, chosen = {};
   page.found.columns.forEach((column) => (chosen[column.name] = page.chosen ? page.chosen[column.name] : roleOf(now, column.name)));
-  if (role === "group" || role === "time") Object.keys(chosen).forEach((other) => chosen[other] === role && (chosen[other] = role === "group" ? "id" : ""));
+  if (["group", "time", "weights"].includes(role)) Object.keys(chosen).forEach((other) => chosen[other] === role && (chosen[other] = role === "group" ? "id" : ""));
   chosen[name] = role;
   page.chosen = chosen;
   page.roles = asRoles(page, chosen);

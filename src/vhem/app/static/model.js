@@ -51,7 +51,7 @@ function clusters(page, who) {
       { class: "options", role: "radiogroup", "aria-label": "Number of clusters" },
       option(page, "mode", "auto", "Find out", `Tries several numbers and keeps the one at which different halves of the ${who} agree best.`, THUMBS.auto, el("span", {}, "from "), pages(page, "low", 1, top, "Smallest number of clusters to try"), " to ", pages(page, "high", 1, top, "Largest number of clusters to try")),
       option(page, "mode", "one", "I know", "One run with the number that you give.", THUMBS.clusters, pages(page, "k", 1, top, "Number of clusters")),
-      option(page, "mode", "range", "Show me several", "One run for each; afterwards a slider moves between them.", THUMBS.clusters, el("span", {}, "from "), pages(page, "low", 1, top, "Smallest number of clusters"), " to ", pages(page, "high", 1, top, "Largest number of clusters")),
+      option(page, "mode", "range", "Show me several", "One run for each; afterwards a slider moves between them.", THUMBS.several, el("span", {}, "from "), pages(page, "low", 1, top, "Smallest number of clusters"), " to ", pages(page, "high", 1, top, "Largest number of clusters")),
     ),
   );
 }
@@ -67,7 +67,7 @@ function states(page) {
       "div",
       { class: "options", role: "radiogroup", "aria-label": "Number of states" },
       option(page, "statesMode", "one", "A number", "Three is a good start; more show finer detail and need more data.", THUMBS.states, pages(page, "states", 1, 50, "Number of states")),
-      option(page, "statesMode", "range", "As many as needed", "Every model takes the number that suits its own data best (BIC).", THUMBS.states, el("span", {}, "from "), pages(page, "statesLow", 1, 50, "Smallest number of states"), " to ", pages(page, "statesHigh", 1, 50, "Largest number of states")),
+      option(page, "statesMode", "range", "As many as needed", "Every model takes the number that suits its own data best (BIC).", THUMBS.someStates, el("span", {}, "from "), pages(page, "statesLow", 1, 50, "Smallest number of states"), " to ", pages(page, "statesHigh", 1, 50, "Largest number of states")),
     ),
   );
 }
