@@ -80,9 +80,11 @@ n_states, n_mix : int
 covariance_type : {"diag", "full"}
     Form of the covariances."""
 _EMISSIONS = """\
-emissions : str
-    What the states emit: "gaussian", "categorical" (codes 0, 1, …) or "poisson" (counts). Sequences whose channels
-    hold categories are "categorical" without being told."""
+emissions : str or dict
+    What the states emit: "gaussian", "categorical", "bernoulli", "poisson", "negativebinomial", "exponential", "gamma",
+    "zero-gamma", "beta" or "vonmises"; or families by columns, as in ``{"x,y": "gaussian", "key": "categorical"}``.
+    Channels of named categories are categorical without being told. The page on emissions says which data each is
+    for."""
 _TOPOLOGY = """\
 topology : {"ergodic", "left-right", "left-right-skip"}
     Which transitions are possible: all; to stay or move on to the next state; or also to skip one. Left-right HMMs
