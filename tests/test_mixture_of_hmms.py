@@ -248,7 +248,5 @@ def test_floors_name_the_channel_that_does_not_vary():
         lambda: vhem.fit_hmms(sequences, 1, covars_prior=0, random_state=0),
         lambda: vhem.MixtureOfHMMs(2, 1, random_state=0).fit(sequences),
     ):
-        with pytest.warns(
-            RuntimeWarning, match=r"at their floor.*leave out 'x2', constant in some"
-        ):
+        with pytest.warns(RuntimeWarning, match=r"at their floor.*leave out 'x2', constant in some"):
             fit()
