@@ -93,7 +93,7 @@ def _channel(hmm: HMM, column: int, name: str, drawn: FloatArray) -> Channel:
     elif kind == ROSE:
         values = np.linspace(-np.pi, np.pi, _ROSE_STEPS + 1)
     else:
-        low, high = np.quantile(drawn, [0.001, 0.999])
+        low, high = float(drawn.min()), float(drawn.max())
         margin = 0.05 * (high - low)
         values = np.linspace(low if low >= 0 > low - margin else low - margin, high + margin, _STEPS)
     return Channel(name, kind, values, names if kind == BARS else None)
@@ -137,4 +137,4 @@ def in_words(marginal: Marginal, state: int, few: int = 4) -> str:
     mean = float(share @ values)
     if kind == COUNTS:
         return f"{name} {mean:.3g} per frame"
-    return f"{name} {mean:.4g} ± {np.sqrt(share @ (values - mean) ** 2):.3g}"
+    return f"{name} {mean:.3g} ± {np.sqrt(share @ (values - mean) ** 2):.3g}"
