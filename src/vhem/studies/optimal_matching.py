@@ -32,15 +32,14 @@ def optimal_matching(sequences: Sequences) -> FloatArray:
 def _common(codes: IntArray, one: IntArray, other: IntArray) -> IntArray:
     """Return the lengths of the longest common subsequences of pairs, all pairs at once."""
     T = codes.shape[1]
+    mine, theirs = codes[one].T.astype(np.int16), codes[other].T.astype(np.int16)
+    theirs[theirs < 0] = -2  # what is after the end is never the same
     before = np.zeros((T + 1, len(one)), dtype=np.int16)
     for i in range(T):
         row = np.zeros_like(before)
-        mine = codes[one, i]
         for j in range(T):
-            theirs = codes[other, j]
-            same = (mine == theirs) & (mine >= 0)
             np.maximum(before[j + 1], row[j], out=row[j + 1])
-            np.maximum(row[j + 1], before[j] + same, out=row[j + 1])
+            np.maximum(row[j + 1], before[j] + (mine[i] == theirs[j]), out=row[j + 1])
         before = row
     return before[T].astype(np.int64)
 
