@@ -1,6 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences by way of them."""
 
-from vhem import bayes, plotting, report
+from vhem import bayes, inference, plotting, report
 from vhem._support.errors import (
     BoundError,
     CellError,
@@ -11,7 +11,18 @@ from vhem._support.errors import (
     ParameterError,
 )
 from vhem._support.version import VERSION
-from vhem.emissions import Categorical, Gaussian, Poisson
+from vhem.emissions import (
+    Bernoulli,
+    Beta,
+    Categorical,
+    Exponential,
+    Gamma,
+    Gaussian,
+    NegativeBinomial,
+    Poisson,
+    Product,
+    VonMises,
+)
 from vhem.estimators.divergence import divergence, expected_log_likelihood
 from vhem.estimators.dtm import DynamicTextureMixture
 from vhem.estimators.fit_hmms import FitReport, fit_hmms
@@ -42,12 +53,16 @@ __all__ = [
     "HMM",
     "VBHEM",
     "VHEM",
+    "Bernoulli",
+    "Beta",
     "BoundError",
     "Categorical",
     "CellError",
     "DynamicTextureMixture",
+    "Exponential",
     "FitReport",
     "FitWarning",
+    "Gamma",
     "Gaussian",
     "H3MClassifier",
     "H3MTagger",
@@ -61,6 +76,7 @@ __all__ = [
     "MixtureOfHMMs",
     "MixtureOfLDS",
     "ModelFileError",
+    "NegativeBinomial",
     "NotConvergedWarning",
     "PPKClustering",
     "ParameterError",
@@ -68,9 +84,11 @@ __all__ = [
     "PartError",
     "PartitionedH3M",
     "Poisson",
+    "Product",
     "SampledHEM",
     "SequenceClustering",
     "Sequences",
+    "VonMises",
     "aggregated_wasserstein",
     "bayes",
     "choose_n_clusters",
@@ -79,6 +97,7 @@ __all__ = [
     "fit_hmms",
     "from_emhmm",
     "from_hmmlearn",
+    "inference",
     "load",
     "plotting",
     "ppk",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vhem._support.arrays import IntArray
-from vhem._support.errors import InputError, InputWarning
+from vhem._support.errors import InputError, InputWarning, warn
 from vhem.cli.inputs import Input, check_columns, ungrouped
 from vhem.cli.session import Session, remember
 from vhem.cli.shared import LearningOptions, RunOptions
@@ -51,7 +50,7 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
     check_columns(found)
     if learning.per == "auto" and (person := ungrouped(found)):
         cure = "for one HMM per {person}, give --group {person}, or --per sequence if this is intended"
-        warnings.warn(InputWarning("every sequence gets its own HMM", cure, person=person), stacklevel=2)
+        warn(InputWarning("every sequence gets its own HMM", cure, person=person))
     parts = _parts(found.content, learning)
     n_parts = len(parts.begins) - 1
     folder = out / PARTIAL if out is not None and n_parts > 1 else None
@@ -68,7 +67,16 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
         models.append(done)
         if folder is not None:
             remember(f"{part + 1} of {n_parts} parts are kept in {folder}; the same command resumes from there.")
-    return models[0] if n_parts == 1 else H3M.pool(models)
+    return _weighted(models[0] if n_parts == 1 else H3M.pool(models), parts)
+
+
+def _weighted(hmms: H3M, parts: Parts) -> H3M:
+    """Return the HMMs with the weights of the cases that they were learned from."""
+    cases = parts.sequences.weights
+    if cases is None:
+        return hmms
+    means = np.bincount(parts.owner, cases) / np.bincount(parts.owner)
+    return hmms.with_weights(means / means.sum())
 
 
 def owners_of_hmms(sequences: Sequences, learning: LearningOptions) -> list[Any] | None:

@@ -96,9 +96,9 @@ class TableOptions:
             panel=_TABLE,
         ),
     ] = None
-    time: Annotated[str | None, _option("--time", help="Column to sort the rows of a sequence by.", panel=_TABLE)] = (
-        None
-    )
+    time: Annotated[
+        str | None, _option("--time", help='Column to sort the rows of a sequence by; "": none.', panel=_TABLE)
+    ] = None
     values: Annotated[
         list[str] | None,
         _option("--values", help="Columns of values: x,y. Default: all other numeric columns.", panel=_TABLE),

@@ -20,6 +20,13 @@ _RESOLUTION = 1e-13  # of the largest value: smaller deviations are rounding
 _LEAST_VARIANCE = 1e-200  # its inverse, and squares in units of it, are still doubles
 
 
+def still_channels(X: FloatArray, offsets: IntArray, names: list[str]) -> str:
+    """Return the names of the channels that have a single value throughout some stretch of frames."""
+    low, high = np.fmin.reduceat(X, offsets[:-1], axis=0), np.fmax.reduceat(X, offsets[:-1], axis=0)
+    still = [repr(name) for name, same in zip(names, (low == high).any(axis=0), strict=True) if same]
+    return ", ".join(still[:5]) + (f" and {len(still) - 5} more" if len(still) > 5 else "")
+
+
 class Batch(NamedTuple):
     """Sequences sorted by group; every group gets its own HMM."""
 
@@ -29,6 +36,7 @@ class Batch(NamedTuple):
     weights: FloatArray  #: (n,)
     ids: list[Any]  #: one per group
     emissions: Components  #: one component without leading axes, of the family that the frames are to be modelled by
+    cases: FloatArray | None = None  #: (K,) how many cases each group stands for, 1 on average; None: as many as others
 
     @property
     def lengths(self) -> IntArray:
@@ -79,20 +87,28 @@ class Batch(NamedTuple):
     ) -> Batch:
         """Sort sequences by group, groups in the order of their first sequence; without groups, each is its own.
 
-        `emissions` is one component of the family that the frames are to be modelled by; a Gaussian if not given.
+        `emissions` is one component of the family that the frames are to be modelled by; a Gaussian if not given. If
+        there is no `sample_weight`, the sequences' case weights are used: their average in a group becomes its `cases`.
         """
+        if sample_weight is None and sequences.weights is not None:
+            return Batch.of(sequences, groups, sequences.weights, emissions)._with_cases()
         like = Gaussian(np.zeros(sequences.n_dims), np.ones(sequences.n_dims)) if emissions is None else emissions
         check_frames(sequences, like)
         weights = _checked_weights(sample_weight, len(sequences))
         if groups is None:
-            whole = (sequences.X, sequences.offsets, np.arange(len(sequences)), weights, list(sequences.ids), like)
-            return Batch(*whole)._checked()
+            rows = (sequences.X, sequences.offsets, np.arange(len(sequences)), weights, list(sequences.ids), like)
+            return Batch(*rows)._checked()
         names, index = _numbered(groups, len(sequences))
         order = np.argsort(index, kind="stable")
         whole = Batch(sequences.X, sequences.offsets, index, weights, names, like)._checked()
         if (order == np.arange(len(order))).all():
             return whole
         return whole.cut(order, sequences.lengths[order], index[order], names)
+
+    def _with_cases(self) -> Batch:
+        """Return case weights as those of groups, and what is left of them inside groups as weights of sequences."""
+        cases = np.bincount(self.groups, self.weights) / np.bincount(self.groups)
+        return self._replace(weights=self.weights / cases[self.groups], cases=cases / cases.mean())
 
     def _checked(self) -> Batch:
         total = np.bincount(self.groups, self.weights, len(self.ids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, overload
@@ -12,14 +11,15 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer, check_integers
-from vhem._support.errors import Count, FitWarning, InputError, NotConvergedWarning, ParameterError, warn_if_any
-from vhem._support.phrases import AT_FLOOR, LOWERED, REINITIALISED
+from vhem._support.errors import Count, FitWarning, InputError, NotConvergedWarning, ParameterError, warn, warn_if_any
+from vhem._support.phrases import AT_FLOOR, LOWERED, REINITIALISED, STILL
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import register_record
 from vhem.bayes.records import Hyperparameters
 from vhem.em.baum_welch import Fits
+from vhem.em.display import showing_call
 from vhem.em.fitting import FitPlan, fit_batch
-from vhem.em.grouped import Batch, Scale
+from vhem.em.grouped import Batch, Scale, still_channels
 from vhem.em.parameters import documented
 from vhem.em.progress import FitProgress, FitReporter, check_callback
 from vhem.estimators.bayesian_hmms import Bayesian, fit_bayesian
@@ -55,6 +55,7 @@ def fit_hmms(
     sequences: SequencesLike, *args: Any, return_report: Literal[True], **kwargs: Any
 ) -> tuple[H3M, FitReport]: ...
 @documented  # type: ignore[misc]  # the overloads only say what return_report does
+@showing_call
 def fit_hmms(
     sequences: SequencesLike,
     n_states: int | Iterable[int] = 3,
@@ -82,6 +83,7 @@ def fit_hmms(
     regions: Any = None,
     emissions: Any = "gaussian",
     callback: Callable[[FitProgress], None] | None = None,
+    verbose: bool | None = None,
     return_report: bool = False,
 ) -> H3M | tuple[H3M, FitReport]:
     """Learn one HMM for every sequence, or for every group of sequences, all at once.
@@ -124,7 +126,8 @@ def fit_hmms(
         How to choose among several `n_states`. "held-out" learns without every fifth sequence of a group, or without
         the last fifth of a single sequence, and takes the likelihood of what was left out.
     sample_weight : array of shape (n,), optional
-        How much each sequence counts.
+        How much each sequence counts. If not given, the case weights of the sequences, if they have any: they count
+        inside groups, and become the weights of the HMMs.
     startprob_prior, transmat_prior : float
         Dirichlet priors: pseudo-counts of first frames, and of transitions from every state, spread over all that are
         possible. The default of 0.1 is negligible against a hundred frames, and keeps an HMM learned from thirty from
@@ -160,6 +163,7 @@ def fit_hmms(
     callback : callable, optional
         Called after every few iterations with a `FitProgress` (fields start, n_starts, n_settled, n_hmms). To stop,
         raise an exception in it.
+    <verbose>
     return_report : bool
         Whether to return a :class:`FitReport` too.
 
@@ -167,8 +171,9 @@ def fit_hmms(
     -------
     h3m : H3M
         One HMM per sequence, with the ids of the sequences, or per group, with the labels as ids, in the order of first
-        appearance (with `conditions`, ids are pairs of group and condition); uniform weights. States that explain the
-        most frames come first, except that left-right HMMs keep their order in time, and a given `init` its own.
+        appearance (with `conditions`, ids are pairs of group and condition); weights are uniform, or those of the
+        cases. States that explain the most frames come first, except that left-right HMMs keep their order in time, and
+        a given `init` its own.
     report : FitReport
         What happened; only with `return_report`.
 
@@ -192,6 +197,7 @@ def fit_hmms(
     >>> together.ids, report.n_states
     (['a'], array([2]))
     """
+    del verbose  # read where progress is shown
     check_choice("method", method, ("em", "vb"))
     if n_init is None:
         n_init = _STARTS[method]
@@ -222,8 +228,9 @@ def fit_hmms(
         *(chosen.log_likelihoods, chosen.n_iter, chosen.converged, chosen.models.n_states, candidates, scores),
         *(chosen.n_floored, chosen.n_reseeded, chosen.n_falls),
     )
-    _warn(report, batch, plan)
-    h3m = H3M.of_models(chosen.models, ids=batch.ids)
+    _warn(report, batch, plan, checked.channels)
+    weights = None if batch.cases is None else batch.cases / batch.cases.sum()
+    h3m = H3M.of_models(chosen.models, weights, batch.ids, checked._remembered)
     return (h3m, report) if return_report else h3m
 
 
@@ -251,7 +258,7 @@ def _bayesian(
         *(made.log_likelihoods, made.n_iter, made.converged, made.h3m.n_states, made.candidates, made.scores),
         *(none, none, none, made.lower_bounds, made.n_removed),
     )
-    _warn(report, batch, plan)
+    _warn(report, batch, plan, data.channels)
     return report, made.h3m
 
 
@@ -322,31 +329,32 @@ def held_out_scores(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Ge
     return scores
 
 
-def _warn(report: FitReport, batch: Batch, plan: FitPlan) -> None:
+def _warn(report: FitReport, batch: Batch, plan: FitPlan, channels: list[str]) -> None:
     K = len(report.n_iter)
     _warn_of_thin_data(report, batch)
     unseen = [j for j in range(batch.X.shape[1]) if np.isnan(batch.X[0, j]) and np.isnan(batch.X[:, j]).all()]
     if unseen:
-        warnings.warn(
+        warn(
             FitWarning(
                 "dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing",
                 "leave them out",
                 unseen=unseen,
-            ),
-            stacklevel=3,
+            )
         )
     if plan.limits.tol > 0 and not report.converged.all():
         who = f"{K - report.converged.sum()} of {K} HMMs"
-        warnings.warn(NotConvergedWarning(who, "their likelihood", plan.limits.max_iter), stacklevel=3)
-    _warn_of_counts(report.n_floored, AT_FLOOR)
+        warn(NotConvergedWarning(who, "their likelihood", plan.limits.max_iter))
+    if report.n_floored.any():
+        still = still_channels(batch.X, batch.frame_offsets, channels)
+        _warn_of_counts(report.n_floored, AT_FLOOR, *([STILL] if still else []), still=still)
     _warn_of_counts(report.n_reseeded, REINITIALISED, "{n_states} may be too large")
     _warn_of_counts(report.n_falls, LOWERED)
 
 
-def _warn_of_counts(counts: IntArray, problem: str, *cures: str) -> None:
+def _warn_of_counts(counts: IntArray, problem: str, *cures: str, **values: Any) -> None:
     some, n_hmms = int((counts > 0).sum()), Count(len(counts))
     text = problem + " ({some} of {hmms:HMM})"
-    warn_if_any(int(counts.sum()), text, *cures, some=some, hmms=n_hmms, stacklevel=4)
+    warn_if_any(int(counts.sum()), text, *cures, some=some, hmms=n_hmms, **values)
 
 
 def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:
@@ -355,15 +363,10 @@ def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:
     n_seen = np.add.reduceat(seen, batch.frame_offsets[:-1], dtype=np.int64)
     nothing = _named(batch, n_seen == 0)
     if nothing:
-        warnings.warn(
-            FitWarning("there is nothing but missing values in {names}", "drop it", names=nothing), stacklevel=4
-        )
+        warn(FitWarning("there is nothing but missing values in {names}", "drop it", names=nothing))
     thin = _named(batch, (n_seen > 0) & (n_seen < report.n_states))
     if thin:
-        warnings.warn(
-            FitWarning("there are fewer frames than states in {names}", "use fewer states, or groups", names=thin),
-            stacklevel=4,
-        )
+        warn(FitWarning("there are fewer frames than states in {names}", "use fewer states, or groups", names=thin))
 
 
 def _named(batch: Batch, chosen: npt.NDArray[np.bool_]) -> str:

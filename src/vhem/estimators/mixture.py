@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough
-from vhem._support.errors import NotConvergedWarning, warn_if_any
-from vhem._support.phrases import AT_FLOOR, LOWERED
+from vhem._support.errors import NotConvergedWarning, warn, warn_if_any
+from vhem._support.phrases import AT_FLOOR, LOWERED, STILL
 from vhem._support.randomness import RandomState, generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
+from vhem.em.estimator import Estimator
 from vhem.em.fitting import FitPlan, given_start
-from vhem.em.grouped import Batch, Scale
+from vhem.em.grouped import Batch, Scale, still_channels
 from vhem.em.loop import Clock, Run, Watch, run
 from vhem.em.mixture_starts import PARTITIONS, fit_parts
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
@@ -31,10 +31,11 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models import H3M
 from vhem.sequences import Sequences, SequencesLike, as_sequences
+from vhem.sequences.channels import Channels
 
 
 @documented
-class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from sequences, and cluster them with it: EM-H3M.
 
     p(y) = Σ_k ω_k p(y | HMM k). The E-step assigns sequences, z_nk ∝ ω_k p(y_n | HMM k), the M-step is that of
@@ -59,8 +60,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
     time_limit : float, optional
         Seconds after which no further iteration or restart begins. The first start's E-step is always made.
     <callback>
-    verbose : bool
-        Print a line per restart.
+    <verbose>
     <random_state>
     <n_jobs>
     <emissions>
@@ -128,7 +128,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         covars_prior: float = 0.0,
         time_limit: float | None = None,
         callback: Callable[[Progress], None] | None = None,
-        verbose: bool = False,
+        verbose: bool | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         emissions: Any = "gaussian",
@@ -163,7 +163,8 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         y : ignored
             Ignored; present for API consistency.
         sample_weight : array of shape (n,), optional
-            How much each sequence counts.
+            How much each sequence counts. If not given,
+            the case weights of the sequences, if they have any.
 
         Returns
         -------
@@ -173,7 +174,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         del y
         clock = Clock.start(self.time_limit)
         plan = self._plan(clock)
-        sequences = as_sequences(X)
+        sequences = self.init.coded(X) if isinstance(self.init, H3M) else as_sequences(X)
         if not isinstance(self.init, H3M):
             check_enough("n_components", self.n_components, len(sequences), "sequence")
         batch = Batch.of(sequences, [0] * len(sequences), sample_weight, plan.template(sequences))
@@ -182,8 +183,8 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.restarts_ = [
             Restart(name, np.array(r.bounds), bool(r.converged[0])) for name, r in zip(names, runs, strict=False)
         ]
-        self._keep(best, self._problem(best.state.models, batch, plan))
-        self._warn()
+        self._keep(best, self._problem(best.state.models, batch, plan), sequences._remembered)
+        self._warn(still_channels(sequences.X, sequences.offsets, sequences.channels))
         return self
 
     def fit_predict(self, X: SequencesLike, y: Any = None, **kwargs: Any) -> IntArray:
@@ -284,7 +285,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
             strict=plan.priors.are_none, n_threads=plan.n_threads,
         )  # fmt: skip
 
-    def _keep(self, best: Run, problem: MixtureProblem) -> None:
+    def _keep(self, best: Run, problem: MixtureProblem, channels: Channels | None) -> None:
         models, weights = best.state.models, best.state.weights[0]
         self.n_floored_ = int(models.components.n_at_floor(problem.prior.emissions).sum())
         if not isinstance(self.init, H3M):
@@ -293,7 +294,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
             else:
                 order = np.argsort(-weights, kind="stable")
                 models, weights = models.take(order), weights[order]
-        self.model_ = H3M.of_models(models, weights)
+        self.model_ = H3M.of_models(models, weights, channels=channels)
         self.lower_bounds_ = np.array(best.bounds)
         self.lower_bound_ = best.bounds[-1]
         self.n_iter_ = len(best.bounds) - 1
@@ -306,13 +307,13 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.labels_ = z.argmax(axis=1)
         self.n_empty_clusters_ = int((z.sum(axis=0) < 1e-6).sum())
 
-    def _warn(self) -> None:
+    def _warn(self, still: str) -> None:
         if not self.converged_ and not self.timed_out_ and self.tol > 0:
-            warnings.warn(NotConvergedWarning("MixtureOfHMMs", "the likelihood", self.max_iter), stacklevel=3)
+            warn(NotConvergedWarning("MixtureOfHMMs", "the likelihood", self.max_iter))
         empty = self.n_empty_clusters_
-        warn_if_any(empty, "{n:HMM} {n:has|have} no sequence", "ask for fewer", "raise {n_init}", stacklevel=3)
-        warn_if_any(self.n_floored_, AT_FLOOR, stacklevel=3)
-        warn_if_any(self.n_falls_, LOWERED, stacklevel=3)
+        warn_if_any(empty, "{n:HMM} {n:has|have} no sequence", "ask for fewer", "raise {n_init}")
+        warn_if_any(self.n_floored_, AT_FLOOR, *([STILL] if still else []), still=still)
+        warn_if_any(self.n_falls_, LOWERED)
 
 
 register_estimator(MixtureOfHMMs)

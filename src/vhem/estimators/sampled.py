@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough
-from vhem._support.errors import NotConvergedWarning
+from vhem._support.errors import NotConvergedWarning, warn
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
 from vhem.em.cluster_starts import STARTS, CenterShape
+from vhem.em.estimator import Estimator
 from vhem.em.grouped import Batch
 from vhem.em.loop import Limits, Run, run
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
@@ -28,6 +28,7 @@ from vhem.kernels.reduction import BaseModels
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 from vhem.models.sampling import sample
+from vhem.sequences.channels import Channels
 
 _FLOOR = 1e-6  # of the narrowest input's variance, below which no centre may fall
 
@@ -44,7 +45,7 @@ def draw(h3m: H3M, n: int, tau: int, rng: np.random.Generator) -> tuple[Batch, I
 
 
 @documented
-class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class SampledHEM(ClusterMixin, Estimator):  # type: ignore[misc]
     """Cluster HMMs by drawing sequences from them.
 
     Sequences are drawn from every input, and a mixture of HMMs is learned from them by EM, in which all sequences of
@@ -67,6 +68,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     <limits>
     <random_state>
     <n_jobs>
+    <verbose>
 
     Attributes
     ----------
@@ -111,6 +113,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-5,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -124,6 +127,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`."""
@@ -141,9 +145,9 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         limits = Limits(max_iter=self.max_iter, tol=self.tol)
         runs = [run(problem, start, limits) for start in self._starts(h3m[used], rng)]
         best = max(runs, key=lambda one: one.bounds[-1])
-        self._keep(best, self._problem(*drawn, h3m))
+        self._keep(best, self._problem(*drawn, h3m), h3m._channels)
         if not self.converged_ and self.tol > 0:
-            warnings.warn(NotConvergedWarning("SampledHEM", "the objective", self.max_iter), stacklevel=2)
+            warn(NotConvergedWarning("SampledHEM", "the objective", self.max_iter))
         return self
 
     def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
@@ -211,11 +215,11 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
             return int(self.init.n_states.max())
         return CenterShape.like(h3m.parameters, self.n_clusters, self.n_states).n_states
 
-    def _keep(self, best: Run, problem: MixtureProblem) -> None:
+    def _keep(self, best: Run, problem: MixtureProblem, channels: Channels | None) -> None:
         models, weights = best.state.models, best.state.weights[0]
         if not isinstance(self.init, H3M):
             models, weights = canonical_order(models, weights)
-        self.centers_ = H3M.of_models(models, weights)
+        self.centers_ = H3M.of_models(models, weights, channels=channels)
         self.responsibilities_ = problem.e_step(self._centers()).responsibilities
         self.labels_ = self.responsibilities_.argmax(1)
         self.lower_bounds_, self.lower_bound_ = np.array(best.bounds), best.bounds[-1]
