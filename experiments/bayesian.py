@@ -1,7 +1,7 @@
 """What variational Bayes gains, on simulated people whose truth is known: the figures of docs/bayesian.md.
 
     python experiments/bayesian.py states --seeds 1000-1009
-    python experiments/bayesian.py clusters --seeds 2000-2019
+    python experiments/bayesian.py clusters --seeds 2000-2019 [--alike]
     python experiments/bayesian.py speed
 
 Every call has default settings; nothing is tuned per study. Output is recorded in docs/results/bayesian.txt.
@@ -54,12 +54,18 @@ def states(seeds: range) -> None:
             )
 
 
-def clusters(seeds: range) -> None:
-    """Numbers of clusters that VBHEM finds where three are true."""
+def clusters(seeds: range, alike: bool) -> None:
+    """Numbers of clusters that VBHEM finds where three are true, among people of a kind who vary, or are all alike."""
     right, seconds = 0, []
     for seed in seeds:
         study = simulated_study(30, 15, random_state=seed)
-        hmms = vhem.fit_hmms(study.sequences, range(1, 6), groups=study.sequences.groups, method="vb", random_state=0)
+        sequences, groups = study.sequences, study.sequences.groups
+        if alike:
+            rng = np.random.default_rng(seed)
+            drawn = [study.hmms[int(kind)].sample(15, 9, rng) for kind in study.strategies]
+            sequences = vhem.Sequences([x for person in drawn for x in person])
+            groups = [name for name in study.hmms.ids for _ in range(15)]
+        hmms = vhem.fit_hmms(sequences, range(1, 6), groups=groups, method="vb", random_state=0)
         begin = time.process_time()
         fit = vhem.VBHEM(random_state=0).fit(hmms)
         seconds.append(time.process_time() - begin)
@@ -103,13 +109,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("part", choices=("states", "clusters", "speed"))
     parser.add_argument("--seeds", default="1000-1009")
+    parser.add_argument("--alike", action="store_true", help="people of a kind share one HMM")
     given = parser.parse_args()
     low, high = map(int, given.seeds.split("-"))
     warnings.simplefilter("ignore")
     if given.part == "speed":
         speed()
+    elif given.part == "states":
+        states(range(low, high + 1))
     else:
-        {"states": states, "clusters": clusters}[given.part](range(low, high + 1))
+        clusters(range(low, high + 1), given.alike)
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ class Size(NamedTuple):
     n_clusters: int
     n_states: int
 
-    def n_relabelled(self, once: bool = False) -> float:
-        """Return ln K! + K ln S!: every solution stands for so many others; `once` counts S! once, as EMHMM does."""
+    def n_relabelled(self) -> float:
+        """Return ln K! + K ln S!: every solution stands for so many others."""
         K, S = self
-        return float(gammaln(K + 1.0) + (1 if once else K) * gammaln(S + 1.0))
+        return float(gammaln(K + 1.0) + K * gammaln(S + 1.0))
 
 
 class Found(NamedTuple):
@@ -46,9 +46,14 @@ class Found(NamedTuple):
     run: Run
 
     @property
+    def n_occupied(self) -> int:
+        """Clusters that inputs belong to."""
+        return int((self.run.expected.reduction.mass >= EMPTY).sum())
+
+    @property
     def score(self) -> float:
-        """The bound plus the log of the number of relabelled solutions."""
-        return self.run.bounds[-1] + self.size.n_relabelled()
+        """The bound plus the log of the number of relabelled solutions; empty clusters are not told apart."""
+        return self.run.bounds[-1] + Size(self.n_occupied, self.size.n_states).n_relabelled()
 
 
 @dataclass(frozen=True, kw_only=True)

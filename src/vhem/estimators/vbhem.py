@@ -98,11 +98,11 @@ class VBHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: i
     lower_bound_, lower_bounds_ : float, ndarray
         The bound at the end, and after every E-step.
     sizes_, scores_ : ndarrays of shape (n, 2) and (n,)
-        Every pair (clusters, states) that was tried, and its bound plus ln K! + K ln S!, because every solution stands
-        for so many relabelled ones.
+        Every pair (clusters, states) that was tried, and its bound plus ln K! + K ln S! for the clusters that have
+        inputs, because every solution stands for so many relabelled ones.
     cluster_counts_, cluster_probabilities_ : ndarrays
-        The numbers of clusters that were tried, and the probability of each: exp of the scores, added up over the
-        numbers of states.
+        Numbers of clusters that have inputs, and the probability of each: exp of the scores, added up over the numbers
+        of states.
     weight_counts_ : ndarray of shape (K,)
         Dirichlet parameters of the clusters' weights.
     dispersion_, tau_ : float, int
@@ -334,8 +334,14 @@ class VBHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: i
     def _keep_scores(self, found: list[Found]) -> None:
         self.sizes_ = np.array([one.size for one in found])
         self.scores_ = np.array([one.score for one in found])
-        self.cluster_counts_ = np.unique(self.sizes_[:, 0])
-        total = [logsumexp(self.scores_[self.sizes_[:, 0] == K]) for K in self.cluster_counts_]
+        occupied = np.array([one.n_occupied for one in found])
+        self.cluster_counts_ = np.unique(occupied)
+        # A number of clusters may have been reached from several sizes; the best of each number of states counts.
+        states = np.unique(self.sizes_[:, 1])
+        cells = [
+            [self.scores_[(occupied == K) & (self.sizes_[:, 1] == S)] for S in states] for K in self.cluster_counts_
+        ]
+        total = [logsumexp([cell.max() for cell in row if len(cell)]) for row in cells]
         self.cluster_probabilities_ = np.exp(total - logsumexp(total))
 
     def _keep(self, best: Found, inputs: _Inputs) -> None:
