@@ -11,6 +11,7 @@ import numpy.typing as npt
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import Count, InputError
 from vhem.kernels.moments import group_moments
+from vhem.models.evidence import Evidence
 from vhem.sequences import Sequences
 
 _RESOLUTION = 1e-13  # of the largest value: smaller deviations are rounding
@@ -46,6 +47,11 @@ class Batch(NamedTuple):
     def n_frames(self) -> FloatArray:
         """Weighted frames of each group."""
         return np.asarray(np.bincount(self.groups, self.weights * self.lengths, len(self.ids)), np.float64)
+
+    @property
+    def evidence(self) -> Evidence:
+        """Weighted sequences and frames of each group."""
+        return Evidence(np.bincount(self.groups, self.weights, len(self.ids)).astype(np.float64), self.n_frames)
 
     def take(self, groups: IntArray) -> Batch:
         """Return the sequences of some groups, numbered from 0 in the order given."""

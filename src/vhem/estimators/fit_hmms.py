@@ -180,7 +180,7 @@ def fit_hmms(
         *(chosen.n_floored, chosen.n_reseeded, chosen.n_falls),
     )
     _warn(report, batch, plan)
-    h3m = H3M.of_models(chosen.models, ids=batch.ids)
+    h3m = H3M.of_models(chosen.models, ids=batch.ids).with_evidence(*batch.evidence)
     return (h3m, report) if return_report else h3m
 
 

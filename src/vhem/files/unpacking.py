@@ -95,7 +95,7 @@ class Reader:
 
     def rows(self, kind: Kind, content: State, chosen: Rows) -> State:
         """Return the state of a collection of some members; their weights are rescaled to sum to one."""
-        cut = {key: self._leaf(content.get(key), chosen) for key in kind.rows}
+        cut = {key: self._leaf(value, chosen) for key, value in content.items() if key in kind.rows}
         if "weights" in cut:
             cut["weights"] = shares(cut["weights"])
         rest = {key: self.unpacked(value) for key, value in content.items() if key not in kind.rows}

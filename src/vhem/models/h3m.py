@@ -19,6 +19,7 @@ from vhem.emissions import Components, Gaussian
 from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
+from vhem.models.evidence import Evidence
 from vhem.models.gaussian_view import GaussianView
 from vhem.models.hmm import HMM, checked_sequences
 from vhem.models.sampling import checked_lengths, sample
@@ -57,6 +58,9 @@ class H3M(GaussianView, Immutable):
         Numbers of states.
     ids : list
         The names.
+    n_sequences, n_frames : arrays of shape (K,)
+        How many sequences each HMM was learned from, and their frames in all; 0 if unknown. `fit_hmms` fills them in;
+        for HMMs from elsewhere, see :meth:`with_evidence`.
 
     Examples
     --------
@@ -79,6 +83,8 @@ class H3M(GaussianView, Immutable):
     emissions: Components  #: (K, S, M) of them
     n_states: IntArray
     ids: list[Any]
+    n_sequences: FloatArray
+    n_frames: FloatArray
 
     def __init__(
         self, hmms: Iterable[HMM], weights: npt.ArrayLike | None = None, ids: Iterable[Any] | None = None
@@ -89,15 +95,16 @@ class H3M(GaussianView, Immutable):
         stacked = stack([hmm.parameters for hmm in members])
         self._assign(stacked, checked_weights(weights, len(members)), names)
 
-    def _assign(self, models: Models, weights: FloatArray, ids: list[Any]) -> None:
+    def _assign(self, models: Models, weights: FloatArray, ids: list[Any], evidence: Evidence | None = None) -> None:
         rows = {"startprob": models.startprob, "transmat": models.transmat, "mix_weights": models.mix_weights}
         self._set(**rows, emissions=models.components, n_states=models.n_states, weights=weights, ids=ids)
+        self._set(**(evidence or Evidence.unknown(len(weights)))._asdict())
 
     @classmethod
-    def _of(cls, models: Models, weights: FloatArray, ids: list[Any]) -> H3M:
+    def _of(cls, models: Models, weights: FloatArray, ids: list[Any], evidence: Evidence | None = None) -> H3M:
         """Return an H3M of arrays that are known to be valid."""
         made = cls.__new__(cls)
-        made._assign(models, weights, ids)
+        made._assign(models, weights, ids, evidence)
         return made
 
     @classmethod
@@ -197,15 +204,43 @@ class H3M(GaussianView, Immutable):
         ids = [name for part in mixtures for name in part.ids]
         distinct = len(set(ids)) == len(ids)
         stacked = stack([part.parameters for part in mixtures])
-        return cls._of(stacked, pooled / pooled.sum(), ids if distinct else list(range(len(ids))))
+        evidence = Evidence.joined([part.evidence for part in mixtures])
+        return cls._of(stacked, pooled / pooled.sum(), ids if distinct else list(range(len(ids))), evidence)
 
     def with_weights(self, weights: npt.ArrayLike | None) -> H3M:
         """Return the same HMMs with other mixture weights; None makes them uniform."""
-        return self._of(self.parameters, checked_weights(weights, len(self)), self.ids)
+        return self._of(self.parameters, checked_weights(weights, len(self)), self.ids, self.evidence)
 
     def with_ids(self, ids: Iterable[Any] | None) -> H3M:
         """Return the same HMMs with other names; None makes them 0, 1, …."""
-        return self._of(self.parameters, self.weights, checked_ids(ids, len(self), "HMMs"))
+        return self._of(self.parameters, self.weights, checked_ids(ids, len(self), "HMMs"), self.evidence)
+
+    def with_evidence(self, n_sequences: npt.ArrayLike, n_frames: npt.ArrayLike) -> H3M:
+        """Return the same HMMs, which remember how much data they were learned from.
+
+        Parameters
+        ----------
+        n_sequences, n_frames : float or array of shape (K,)
+            How many sequences each HMM was learned from, and their frames in all. 0: unknown.
+
+        Returns
+        -------
+        H3M
+            The same HMMs.
+
+        Examples
+        --------
+        >>> one = HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]])
+        >>> H3M([one, one]).with_evidence(n_sequences=4, n_frames=[40, 60]).n_frames
+        array([40., 60.])
+        """
+        evidence = Evidence.checked(n_sequences, n_frames, len(self))
+        return self._of(self.parameters, self.weights, self.ids, evidence)
+
+    @property
+    def evidence(self) -> Evidence:
+        """How much data each HMM was learned from."""
+        return Evidence(self.n_sequences, self.n_frames)
 
     @property
     def parameters(self) -> Models:
@@ -239,7 +274,8 @@ class H3M(GaussianView, Immutable):
         chosen = positions(index, len(self), "HMM")
         if chosen.ndim == 0:
             return HMM._of(_without_padding(self.parameters.take(slice(chosen, chosen + 1))))
-        return self._of(self.parameters.take(chosen), shares(self.weights[chosen]), [self.ids[k] for k in chosen])
+        ids = [self.ids[k] for k in chosen]
+        return self._of(self.parameters.take(chosen), shares(self.weights[chosen]), ids, self.evidence.take(chosen))
 
     def log_likelihoods(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
         """Return log p(y_i | HMM k) of every sequence under every HMM.
@@ -388,7 +424,8 @@ def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArr
 
 
 def _pack(h3m: H3M) -> State:
-    return {**h3m.parameters.arrays(), "weights": h3m.weights, "ids": Ids(h3m.ids)}
+    remembered = h3m.evidence._asdict() if h3m.evidence.is_known.any() else {}
+    return {**h3m.parameters.arrays(), "weights": h3m.weights, "ids": Ids(h3m.ids), **remembered}
 
 
 def _unpack(state: State) -> H3M:
@@ -398,8 +435,8 @@ def _unpack(state: State) -> H3M:
     check_alike(state, checked, ("weights", *_ARRAYS))
     rows = (arrays["startprob"], arrays["transmat"], arrays["mix_weights"])
     models = Models(*rows, Gaussian(arrays["means"], arrays["covars"]), arrays["n_states"])
-    return H3M._of(models, state["weights"], checked.ids)
+    return H3M._of(models, state["weights"], checked.ids, Evidence.of_file(state, len(checked)))
 
 
 _ARRAYS = ("startprob", "transmat", "mix_weights", *Gaussian.fields, "n_states")
-register(Kind("H3M", H3M, _pack, _unpack, rows=("weights", *_ARRAYS, "ids")))
+register(Kind("H3M", H3M, _pack, _unpack, rows=("weights", *_ARRAYS, "ids", *Evidence._fields)))
