@@ -123,7 +123,7 @@ def test_chunks_do_not_show(tmp_path_factory, data):
     path.write_text("\n".join(lines))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("vhem.sequences.readers.delimited._CHARACTERS", data.draw(st.integers(1, 60)))
-        patch.setattr("vhem.sequences.readers.rows._ROWS", data.draw(st.integers(1, 5)))
+        patch.setattr("vhem.sequences.readers.blocks._ROWS", data.draw(st.integers(1, 5)))
         found = read_sequences(path)
     table = {"id": [r[0] for r in rows], "time": [int(r[1]) for r in rows], "x": [float(r[2]) for r in rows]}
     assert found == Sequences.from_table(table, "id", "time", ["x"])

@@ -5,6 +5,7 @@ Every function but `knows` needs a compiled engine. `reference/` has the same ke
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -317,3 +318,34 @@ def group_moments(*, X: FloatArray, offsets: IntArray) -> list[FloatArray]:
     groups = _sequences(module, X, offsets)
     module.group_moments(groups=groups, count=count, mean=mean, squares=squares, largest=largest, run=_run(module, 1))
     return out
+
+
+def has_tables() -> bool:
+    """Whether there is a compiled engine to cut tables."""
+    return hasattr(engine().module, "cut_text")
+
+
+def names(number: Callable[[str], int]) -> Any:
+    """Return the compiled form of a column of names, which asks `number` once per spelling."""
+    return engine().module.Names(number)
+
+
+def cut_text(
+    text: str,
+    delimiter: str,
+    decimal: str,
+    largest: float,
+    kinds: IntArray,
+    names: list[Any],
+    values: FloatArray,
+    codes: IntArray,
+) -> bool:
+    """Fill `values` and `codes` from lines of cells; return False at the first cell that is not plain.
+
+    `kinds` has one entry per column: −1 for nothing, 0 for a number, k for names numbered by `names[k - 1]`.
+    """
+    done: bool = engine().module.cut_text(
+        text=text, delimiter=delimiter, decimal=decimal, largest=largest,
+        kinds=kinds, names=names, values=values, codes=codes,
+    )  # fmt: skip
+    return done

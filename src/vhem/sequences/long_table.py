@@ -52,13 +52,30 @@ def joined(parts: list[Coded]) -> Coded:
     """Return the keys that several columns make together: tuples."""
     if len(parts) == 1:
         return parts[0]
-    code = parts[0].codes
+    together = parts[0]
     for part in parts[1:]:
-        code = np.unique(code * len(part.keys) + part.codes, return_inverse=True)[1].astype(np.int64)
-    _, first, codes = np.unique(code, return_index=True, return_inverse=True)
-    rank = np.argsort(np.argsort(first))  # np.unique sorts; keys come in order of first appearance
-    keys = [tuple(part.keys[part.codes[row]] for part in parts) for row in np.sort(first)]
-    return Coded(rank[codes].astype(np.int64), keys)
+        together = _renumbered(together.codes * len(part.keys) + part.codes, len(together.keys) * len(part.keys))
+    first = first_rows(together.codes, len(together.keys))
+    return together._replace(keys=[tuple(part.keys[part.codes[row]] for part in parts) for row in first])
+
+
+def _renumbered(codes: IntArray, n: int) -> Coded:
+    """Return codes below n as codes in order of first appearance."""
+    if n > 4 * len(codes):  # too many to keep a place for each
+        codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+        n = int(codes.max()) + 1
+    first = first_rows(codes, n)
+    met = np.argsort(first)[: int((first < len(codes)).sum())]
+    place = np.empty(n, np.int64)
+    place[met] = np.arange(len(met))
+    return Coded(place[codes], list(range(len(met))))
+
+
+def first_rows(codes: IntArray, n: int) -> IntArray:
+    """Return the first row of each code below n; the number of rows for codes that do not occur."""
+    first = np.full(n, len(codes))
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several values for one place, the last one stays
+    return first
 
 
 def _time_order(times: npt.NDArray[Any], name: str, ids: Coded, number: Number) -> npt.NDArray[np.intp]:
@@ -81,7 +98,7 @@ def _time_order(times: npt.NDArray[Any], name: str, ids: Coded, number: Number) 
 
 def _groups(groups: Coded, ids: Coded, name: str, number: Number) -> list[Any]:
     """Return each sequence's value of the group column."""
-    first = np.unique(ids.codes, return_index=True)[1]
+    first = first_rows(ids.codes, len(ids.keys))
     differs = groups.codes != groups.codes[first][ids.codes]
     if differs.any():
         row = int(np.argmax(differs))

@@ -7,6 +7,7 @@ void bind_baum_welch(nb::module_& m);
 void bind_kmeans(nb::module_& m);
 void bind_moments(nb::module_& m);
 void bind_ppk(nb::module_& m);
+void bind_tables(nb::module_& m);
 
 namespace {
 
@@ -62,4 +63,5 @@ NB_MODULE(VHEM_MODULE, m) {
     bind_kmeans(m);
     bind_moments(m);
     bind_ppk(m);
+    bind_tables(m);
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -12,13 +11,16 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import CellError, InputError
+from vhem.kernels import compiled
 from vhem.sequences.container import Sequences
 from vhem.sequences.long_table import Coded, arranged, joined
 from vhem.sequences.readers import cells
+from vhem.sequences.readers.blocks import Columns
 from vhem.sequences.readers.cells import BadCellError
 from vhem.sequences.readers.options import Options, Reading, errors_of, without_extension
+from vhem.sequences.readers.plain_text import NAME, NOTHING, NUMBER, TIME, Cut, Cutter
 from vhem.sequences.readers.roles import Roles, given_or_guessed, listed
-from vhem.sequences.readers.rows import Columns, Rows
+from vhem.sequences.readers.rows import Rows
 from vhem.sequences.readers.times import Times, times
 
 _SAMPLE = 2000  # rows used to find out what a column holds
@@ -28,7 +30,7 @@ def read_rows(rows: Rows, options: Options) -> Reading:
     """Return the sequences of a table."""
     chunks = rows.chunks()
     first = next(chunks, None)
-    if first is None:
+    if not isinstance(first, list):
         raise InputError("{path} has a header but no rows", path=rows.path)
     sample = {name: column[:_SAMPLE] for name, column in zip(rows.columns, first, strict=False)}
     with errors_of(rows.path):
@@ -37,7 +39,9 @@ def read_rows(rows: Rows, options: Options) -> Reading:
         options.decimal == "auto" and any(cells.has_decimal_commas(sample[name]) for name in roles.values)
     )
     gathered = _Gathered(roles, rows, comma)
-    for chunk in itertools.chain([first], chunks):
+    gathered.add(first)
+    rows.cutter = gathered.cutter()
+    for chunk in chunks:
         gathered.add(chunk)
     with errors_of(rows.path):
         return Reading(gathered.sequences(), roles)
@@ -55,9 +59,39 @@ class _Gathered:
         self._codes: dict[str, list[IntArray]] = {name: [] for name in self._seen}
         self._n_rows = 0
 
-    def add(self, chunk: Columns) -> None:
-        """Take the cells of some rows."""
+    def cutter(self) -> Cutter | None:
+        """Return what cuts plain text into these columns; None if times are dates, which only Python reads."""
+        if not compiled.has_tables() or (self._times and self._times[0].kind != "numbers"):
+            return None
+        kinds = dict.fromkeys(self._rows.columns, NOTHING) | dict.fromkeys(self._seen, NAME)
+        if any(kinds[name] == NAME for name in self._numbers()):
+            return None  # a column with two roles
+        kinds |= dict.fromkeys(self._roles.values, NUMBER) | dict.fromkeys(listed(self._roles.time), TIME)
+        seen = [partial(_number_of, self._seen[name]) for name in kinds if kinds[name] == NAME]
+        return Cutter(list(kinds.values()), self._comma, seen)
 
+    def _numbers(self) -> list[str]:
+        return [*self._roles.values, *listed(self._roles.time)]
+
+    def add(self, chunk: Columns | Cut) -> None:
+        """Take some rows."""
+        if isinstance(chunk, Cut):
+            self._add_cut(chunk)
+        else:
+            self._add_cells(chunk)
+
+    def _add_cut(self, cut: Cut) -> None:
+        """Take rows that are numbers already."""
+        in_order = sorted({*self._numbers()}, key=self._index.__getitem__)
+        place = {name: k for k, name in enumerate(in_order)}
+        self._values.append(cut.values[:, [place[name] for name in self._roles.values]])
+        if self._roles.time is not None:
+            self._times.append(Times(cut.values[:, place[self._roles.time]].copy(), "numbers"))
+        for k, name in enumerate(sorted(self._seen, key=self._index.__getitem__)):
+            self._codes[name].append(cut.codes[:, k].copy())
+        self._n_rows += len(cut.values)
+
+    def _add_cells(self, chunk: Columns) -> None:
         def converted(name: str, convert: Callable[[Sequence[Any]], Any]) -> Any:
             try:
                 return convert(chunk[self._index[name]])
@@ -75,11 +109,11 @@ class _Gathered:
         self._n_rows += len(chunk[0])
 
     def sequences(self) -> Sequences:
-        """Return what was gathered and release it: a large table is not held twice."""
-        roles, X = self._roles, np.concatenate(self._values)
-        self._values.clear()
-        ids = joined([self._coded(name) for name in roles.id]) if roles.id else self._one_sequence()
-        groups = None if roles.group is None else self._coded(roles.group)
+        """Return what was gathered, and release it."""
+        roles, X = self._roles, _together(self._values)
+        coded = {name: self._coded(name) for name in self._seen}  # a column may be an id and a group
+        ids = joined([coded[name] for name in roles.id]) if roles.id else self._one_sequence()
+        groups = None if roles.group is None else coded[roles.group]
         moments = None if roles.time is None else self._all_times()
         table = arranged(X, ids, moments, groups, roles.time or "", roles.group or "", self._rows.number)
         del X
@@ -89,14 +123,32 @@ class _Gathered:
         return Coded(np.zeros(self._n_rows, dtype=np.int64), [without_extension(self._rows.path)])
 
     def _coded(self, name: str) -> Coded:
-        return Coded(np.concatenate(self._codes[name]), cells.tidy_names(list(self._seen[name])))
+        return Coded(_together(self._codes[name]), cells.tidy_names(list(self._seen[name])))
 
     def _all_times(self) -> npt.NDArray[Any]:
         kinds = sorted({part.kind for part in self._times})
         if len(kinds) > 1:
             problem = "column {column!r} has {kinds}"
             raise InputError(problem, "use one format in all rows", column=self._roles.time, kinds=" and ".join(kinds))
-        return np.concatenate([part.values for part in self._times])
+        values = [part.values for part in self._times]
+        self._times.clear()
+        return _together(values)
+
+
+def _together(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Return arrays as one, releasing each as soon as it is copied: a large table is not held twice."""
+    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
+    end = len(whole)
+    while parts:
+        part = parts.pop()
+        whole[end - len(part) : end] = part
+        end -= len(part)
+    return whole
+
+
+def _number_of(seen: dict[str, int], cell: str) -> int:
+    """Return the number of a name, a new one if need be; −1 if the cell holds none."""
+    return -1 if cells.is_missing(cell) else seen.setdefault(cells.name(cell), len(seen))
 
 
 def _coded(seen: dict[str, int], column: Sequence[Any]) -> IntArray:

@@ -12,20 +12,22 @@ from pathlib import Path
 from typing import IO, Any
 
 from vhem._support.errors import InputError, ParameterError
+from vhem.sequences.readers.blocks import Block, row_blocks
 from vhem.sequences.readers.budget import Budget
-from vhem.sequences.readers.rows import Block, Columns, is_blank, row_blocks
+from vhem.sequences.readers.plain_text import PlainText, csv_rows
+from vhem.sequences.readers.rows import is_blank
 
 _CHARACTERS = 1 << 20  # at a time, if the text has no quotes
 _DELIMITERS = "\t;,|"
 
 
-def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block]:
+def delimited_blocks(path: Path, encoding: str | None) -> Iterator[Block | PlainText]:
     """Yield the rows of a csv or tsv; the delimiter is detected from the header."""
     try:
         with _opened(path, encoding) as file:
             for first in iter(file.readline, ""):
                 delimiter = max(_DELIMITERS, key=_outside_quotes(first).count)
-                header = next(_csv_rows(itertools.chain([first], file), delimiter), [])
+                header = next(csv_rows(itertools.chain([first], file), delimiter), [])
                 yield Block(1, None, [header])
                 if not is_blank(header):
                     yield from _text_blocks(file, delimiter, len(header), Budget(path))
@@ -60,11 +62,7 @@ def _opened(path: Path, encoding: str | None) -> IO[str]:
     return text
 
 
-def _csv_rows(lines: Iterator[str], delimiter: str) -> Iterator[list[str]]:
-    return csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
-
-
-def _text_blocks(file: IO[str], delimiter: str, width: int, budget: Budget) -> Iterator[Block]:
+def _text_blocks(file: IO[str], delimiter: str, width: int, budget: Budget) -> Iterator[Block | PlainText]:
     """Yield the rest of a text: split directly if it has no quotes, by the csv module from the first quote on."""
     tail = ""
     while text := file.read(_CHARACTERS):
@@ -72,30 +70,14 @@ def _text_blocks(file: IO[str], delimiter: str, width: int, budget: Budget) -> I
         text = tail + text
         if '"' in text:
             lines = itertools.chain(io.StringIO(text + file.readline(), newline=""), file)
-            yield from row_blocks(_csv_rows(budget.spent_on(lines), delimiter))
+            yield from row_blocks(csv_rows(budget.spent_on(lines), delimiter))
             return
         cut = text.rfind("\n") + 1
         text, tail = text[:cut], text[cut:]
         if text:
-            yield _plain_block(text, delimiter, width)
+            yield PlainText(text, delimiter, width)
     if tail:
-        yield _plain_block(tail + "\n", delimiter, width)
-
-
-def _plain_block(text: str, delimiter: str, width: int) -> Block:
-    """Return whole lines without quotes as columns, or row by row if a line has too few or too many cells."""
-    text = text.replace("\r\n", "\n")
-    n = text.count("\n")
-    # A mark before the first cell of each line: if every width-th cell has the mark, all lines have that width.
-    cells = text[:-1].replace("\n", f"{delimiter}\n").split(delimiter)
-    first = "".join(cells[::width]) + "\n" if width else ""
-    whole = len(cells) == n * width and first.count("\n") == n
-    if whole and cells[0] and "\n\n" not in first and "\r" not in text:  # and no line begins with an empty cell
-        columns: Columns = [cells[k::width] for k in range(width)]
-        columns[0] = [cells[0], *(cell[1:] for cell in columns[0][1:])]
-        return Block(n, columns, [])
-    rows = list(_csv_rows(io.StringIO(text, newline=""), delimiter))
-    return Block(len(rows), None, rows)
+        yield PlainText(tail + "\n", delimiter, width)
 
 
 def _outside_quotes(line: str) -> str:

@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import bisect
-import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from vhem._support.errors import InputError
-
-_ROWS = 10_000  # at a time
-
-Columns = list[Sequence[Any]]
-
-
-class Block(NamedTuple):
-    """Some rows of a file: as columns if all is in order, else row by row."""
-
-    n_rows: int
-    columns: Columns | None
-    rows: list[list[Any]]
-
-
-def row_blocks(rows: Iterator[list[Any]]) -> Iterator[Block]:
-    """Yield rows in blocks."""
-    while some := list(itertools.islice(rows, _ROWS)):
-        yield Block(len(some), None, some)
+from vhem.sequences.readers.blocks import Block, Columns
+from vhem.sequences.readers.plain_text import Cut, Cutter, PlainText
 
 
 class Rows:
@@ -37,12 +20,18 @@ class Rows:
     ----------
     path : Path
         For messages.
-    blocks : iterator of Block
+    blocks : iterator of Block or PlainText
         The first blocks have one row each, up to the names of the columns.
+
+    Attributes
+    ----------
+    cutter : Cutter or None
+        What plain text is cut by, once it is known what the columns hold.
     """
 
-    def __init__(self, path: Path, blocks: Iterator[Block]) -> None:
+    def __init__(self, path: Path, blocks: Iterator[Block | PlainText]) -> None:
         self.path = path
+        self.cutter: Cutter | None = None
         self._blocks = blocks
         self._segments: list[tuple[int, int]] = []  # (index of a row of data, its number in the file)
         self._n_rows = 0
@@ -52,6 +41,7 @@ class Rows:
     def _header(self) -> list[str]:
         for block in self._blocks:
             self._number += 1
+            assert isinstance(block, Block), "the header is read row by row"
             (row,) = block.rows
             if not is_blank(row):
                 break
@@ -69,23 +59,33 @@ class Rows:
             raise InputError(problem, "rename one of them", path=self.path, column=often)
         return names
 
-    def chunks(self) -> Iterator[Columns]:
-        """Yield the columns of some thousand rows at a time."""
-        for block in self._blocks:
+    def chunks(self) -> Iterator[Columns | Cut]:
+        """Yield some thousand rows at a time: their columns, or the numbers that the cutter made of them."""
+        for raw in self._blocks:
             begin = self._number + 1
+            block = self._cut_or_cells(raw) if isinstance(raw, PlainText) else raw
             self._number += block.n_rows
-            if block.columns is not None:
+            if isinstance(block, Cut):
+                self._count(begin, block.n_rows)
+                yield block
+            elif block.columns is not None:
                 self._count(begin, block.n_rows)
                 yield block.columns
-                continue
-            kept = []
-            for number, row in enumerate(block.rows, begin):
-                if not is_blank(row):
-                    self._check_width(number, row, len(self.columns))
-                    self._count(number, 1)
-                    kept.append(row[: len(self.columns)])
-            if kept:
+            elif kept := self._whole_rows(begin, block.rows):
                 yield list(zip(*kept, strict=True))
+
+    def _cut_or_cells(self, text: PlainText) -> Cut | Block:
+        return (self.cutter and self.cutter.cut(text)) or text.cells()
+
+    def _whole_rows(self, begin: int, rows: list[list[Any]]) -> list[list[Any]]:
+        """Return the rows with cells in them, if they have as many as there are columns."""
+        kept = []
+        for number, row in enumerate(rows, begin):
+            if not is_blank(row):
+                self._check_width(number, row, len(self.columns))
+                self._count(number, 1)
+                kept.append(row[: len(self.columns)])
+        return kept
 
     def _count(self, number: int, n: int) -> None:
         """Note that n rows of data begin at this row of the file."""

@@ -11,8 +11,9 @@ from typing import IO
 
 from vhem._support.errors import InputError
 from vhem._support.optional import how_to_install
+from vhem.sequences.readers.blocks import Block, row_blocks
 from vhem.sequences.readers.budget import Budget
-from vhem.sequences.readers.rows import Block, is_blank, row_blocks
+from vhem.sequences.readers.rows import is_blank
 
 _CELL_BYTES = 100  # of memory per cell of a sheet, empty ones too, roughly
 _REFERENCE = re.compile(rb"""\br\s?=\s?["']([A-Z]{0,3})([0-9]{1,7})["']""")
