@@ -16,6 +16,7 @@ from vhem.em.reduce import reduce_mixture, weighted_choice
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.resize import Chain, Mixture, resize, resize_mixture, stack_chains
 from vhem.em.sharding import Shards
+from vhem.em.topology import topology_of
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
@@ -130,8 +131,7 @@ def ward_tree(base: BaseModels, n_threads: int = 1) -> FloatArray:
 def _is_aligned(models: Models, shape: CenterShape) -> bool:
     """Whether states correspond: left-right HMMs of the size wanted, which must stay left-right."""
     one_size = (models.n_states == shape.n_states).all() and models.shape[2] == shape.n_mix
-    left_right = not np.tril(models.transmat, -1).any() and not models.startprob[:, 1:].any()
-    return bool(one_size and left_right and shape.n_states > 1)
+    return bool(one_size and topology_of(models.startprob, models.transmat) != "ergodic")
 
 
 def _averaged(

@@ -13,18 +13,21 @@ from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
-from vhem._support.checks import check_as_many, check_choice, check_enough
+from vhem._support.checks import check_as_many, check_choice, check_enough, check_flag
 from vhem._support.errors import FitWarning, NotConvergedWarning, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.cluster_starts import STARTS, CenterShape
 from vhem.em.loop import Limits, Run, run
-from vhem.em.ordering import canonical_order
+from vhem.em.ordering import canonical_order, orders
 from vhem.em.parameters import check_parameters, documented
+from vhem.em.polished_models import polished
 from vhem.em.progress import Progress, Restart
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.restarts import in_parallel
 from vhem.em.sharding import Shards
+from vhem.em.topology import topology_of
+from vhem.emissions import Gaussian
 from vhem.estimators.divergence import check_dimensions, expected_log_likelihood, match_covariances
 from vhem.executors.local import as_executor
 from vhem.kernels.engine import n_threads
@@ -34,6 +37,9 @@ from vhem.models.checks import check_h3m
 
 _RESTARTS, _RESTARTS_OF_MANY = 12, 4  # of random starts, by default: small problems cost nothing, and bounds differ
 _MANY_PAIRS = 50_000  # inputs times clusters
+_TAU, _N_VIRTUAL = 10, 100.0  # by default
+_MOST_POLISHED = 1500  # inputs, whose divergences are all computed
+_ALIKE = 1e-9  # by how much weights may differ and still count as equal
 _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
@@ -56,14 +62,22 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         Gaussians per state of each centre. None: as many as the inputs have.
     covariance_type : {"diag", "full"}, optional
         Form of the centres' covariances. None: that of the inputs.
-    tau : int
+    tau : int or "auto"
         Length of the virtual sequences. The longer, the more the order of events counts relative to where they happen,
-        and the further apart models are. For short sequences, such as a trial's fixations, use about their length; for
-        long ones, a stretch that shows the typical course of events, often 20 to 100. The cost hardly grows with it.
-    n_virtual : float
+        and the further apart models are. "auto": 10; for left-right HMMs the typical length of the sequences that they
+        were learned from, if they remember it.
+    n_virtual : float or "auto"
         Virtual sequences per input, on average; an input of weight ω_i has N_i = n_virtual · K · ω_i of them. It
-        acts as an inverse temperature: at the default nearly all assignments are hard, whether or not the clusters
-        are clear. With values near or below 1, ambiguous inputs stay ambiguous.
+        acts as an inverse temperature: at 100, nearly all assignments are hard, whether or not the clusters are clear.
+        With values near or below 1, ambiguous inputs stay ambiguous. "auto": 100, and after `polish` responsibilities
+        that take into account how much data there was for each input.
+    polish : bool
+        Whether to go on after VHEM if the inputs remember how much data they were learned from (those of `fit_hmms`
+        do). HMMs of short sequences are estimates: from Ward's parts, clusters are then learned from sequences like
+        those behind the inputs, by a model whose inputs may vary about their cluster's HMM, as in
+        :class:`vhem.SequenceClustering`. A centre is the HMM with the highest bound for its cluster. It is left out if
+        `init`, `n_init` or `n_virtual` is given, for several Gaussians per state, for inputs of unequal weight and for
+        more than 1,500 inputs. False: the paper's algorithm.
     init : {"auto", "ward", "kmeans++", "emissions", "base"}, H3M or list of HMM
         Where to start. "ward": the parts of Ward's tree on the divergences between inputs, with a centre for each; for
         left-right inputs these are left-right too, and stay so. "kmeans++": inputs far from one another. "emissions":
@@ -112,6 +126,11 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         Whether the bound converged.
     restarts_ : list of Restart
         Start, bounds and convergence of every restart.
+    tau_ : int
+        Length of the virtual sequences.
+    polished_ : bool
+        Whether `labels_` and `responsibilities_` come from polishing. `lower_bounds_`, `n_iter_`, `converged_` and
+        `restarts_` always describe VHEM's own run, `lower_bound_` the centres.
     n_empty_clusters_, n_unvisited_states_ : int
         Centres that no input belongs to (their weight is zero and they keep their last parameters), and
         states of other centres that no input visits.
@@ -150,6 +169,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     restarts_: list[Restart]
     n_empty_clusters_: int
     n_unvisited_states_: int
+    tau_: int
+    polished_: bool
 
     def __init__(
         self,
@@ -157,8 +178,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         n_states: int | None = None,
         n_mix: int | None = None,
         covariance_type: str | None = None,
-        tau: int = 10,
-        n_virtual: float = 100.0,
+        tau: int | str = "auto",
+        n_virtual: float | str = "auto",
         init: str | H3M = "auto",
         n_init: int | None = None,
         max_iter: int = 100,
@@ -171,6 +192,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         random_state: Any = None,
         n_jobs: int | None = None,
         executor: Any = None,
+        polish: bool = True,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -190,6 +212,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.executor = executor
+        self.polish = polish
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`.
@@ -208,6 +231,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         """
         del y
         check_parameters(self)
+        check_flag("polish", self.polish)
         h3m = check_h3m("X", X)
         start = self._given_start()
         if start is not None:
@@ -215,6 +239,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         else:
             check_enough("n_clusters", self.n_clusters, len(h3m), "HMM")
         used = np.flatnonzero(h3m.weights > 0)
+        self.tau_ = typical_tau(h3m) if self.tau == "auto" else int(self.tau)
         base = self._base_models(h3m, used, start)
         names = self._start_names(base, start)
         shards = Shards.of(base, as_executor(self.executor, self.n_jobs))
@@ -227,6 +252,9 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         ]
         self._keep(runs[best], ordered=start is None)
         self._assign(shards, h3m, used)
+        self.polished_ = self._may_polish(h3m, base)
+        if self.polished_:
+            self._polish(h3m, base)
         self._warn(runs[best], len(used))
         return self
 
@@ -238,7 +266,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     def transform(self, X: H3M | HMM | list[HMM]) -> FloatArray:
         """Return J, the expected log-likelihood of sequences of each HMM of `X` under each centre, (K, n_clusters)."""
         check_is_fitted(self)
-        return expected_log_likelihood(check_h3m("X", X), self.centers_, self.tau, n_jobs=self.n_jobs)
+        tau = getattr(self, "tau_", self.tau)  # files of older versions have only one of them
+        return expected_log_likelihood(check_h3m("X", X), self.centers_, tau, n_jobs=self.n_jobs)
 
     def predict_proba(self, X: H3M | HMM | list[HMM]) -> FloatArray:
         """Return the probability of each cluster for each HMM of `X`, (K, n_clusters)."""
@@ -267,8 +296,9 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
 
     def _counts(self, h3m: H3M) -> FloatArray:
         """N_i; an input of weight zero counts as an average one when it is only assigned."""
-        counts = self.n_virtual * len(h3m) * h3m.weights
-        return np.where(counts > 0, counts, float(self.n_virtual))
+        each = _N_VIRTUAL if self.n_virtual == "auto" else float(self.n_virtual)
+        counts = each * len(h3m) * h3m.weights
+        return np.where(counts > 0, counts, each)
 
     def _scales(self, counts: FloatArray) -> FloatArray:
         return counts if self.weight_form == "virtual" else np.ones_like(counts)
@@ -279,7 +309,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         if len(used) < len(h3m):
             models = models.take(used)
         counts = self._counts(h3m)[used]
-        return BaseModels.of(models, counts, self._scales(counts), self.tau)
+        return BaseModels.of(models, counts, self._scales(counts), self.tau_)
 
     def _run_all(
         self, base: BaseModels, shards: Shards, weights: FloatArray, names: list[str], given: H3M | None
@@ -361,6 +391,29 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         self.lower_bound_ = statistics.bound
         self.n_empty_clusters_ = int((z[used].sum(0) < _EMPTY).sum())
 
+    def _may_polish(self, h3m: H3M, base: BaseModels) -> bool:
+        """Whether inputs are estimates of known precision, and nothing else was asked for."""
+        default = self.polish and self.init == "auto" and self.n_init is None and self.n_virtual == "auto"
+        shape = self._shape(base)
+        alike = bool(np.ptp(h3m.weights) <= _ALIKE and h3m.evidence.is_known.all())
+        single = shape.n_mix == 1 and base.models.shape[2] == 1 and isinstance(base.models.components, Gaussian)
+        return bool(default and alike and single and self.n_clusters < len(h3m) <= _MOST_POLISHED)
+
+    def _polish(self, h3m: H3M, base: BaseModels) -> None:
+        rng, threads = generator(self.random_state), n_threads(self.n_jobs)
+        done = polished(base, h3m.evidence, self._shape(base), rng, threads)
+        if len(np.unique(done.responsibilities.argmax(axis=1))) < self.n_clusters:
+            self.polished_ = False  # a cluster was lost: VHEM's own result stays
+            return
+        models, weights = done.models, done.responsibilities.mean(axis=0)
+        order, states = orders(models, weights)
+        if topology_of(models.startprob, models.transmat) == "ergodic":
+            models = models.reordered(states)
+        self.centers_ = H3M.of_models(models.take(order), weights[order])
+        self.responsibilities_ = done.responsibilities[:, order]
+        self.labels_ = self.responsibilities_.argmax(axis=1)
+        self.lower_bound_ = float(logsumexp(self._logits(h3m), axis=1).sum())
+
     def _warn(self, best: Run, n_used: int) -> None:
         if not self.converged_ and self.tol > 0:
             warnings.warn(NotConvergedWarning("VHEM", "the bound", self.max_iter), stacklevel=3)
@@ -402,6 +455,13 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.centers_.weights)
         return np.asarray(self._scales(counts)[:, None] * log_weights + counts[:, None] * J)
+
+
+def typical_tau(h3m: H3M) -> int:
+    """Return the length by which HMMs are compared best: 10 frames; for left-right ones that of their sequences."""
+    if topology_of(h3m.startprob, h3m.transmat) == "ergodic":
+        return _TAU
+    return h3m.evidence.typical_length or _TAU
 
 
 register_estimator(VHEM)
