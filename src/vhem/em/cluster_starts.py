@@ -11,6 +11,7 @@ from scipy.spatial.distance import squareform
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.aligned_start import averaged_by_state
+from vhem.em.genetic import Solution, Species, with_cluster
 from vhem.em.loop import Limits, run
 from vhem.em.reduce import reduce_mixture, weighted_choice
 from vhem.em.reduction import Centers, ReductionProblem
@@ -145,6 +146,27 @@ def _averaged(
     if len(groups) < shape.n_clusters:
         copies = copies.with_components(copies.components.nudged(0.1, rng))
     return copies
+
+
+def species_of_centers(problem: ReductionProblem, base: BaseModels, weights: FloatArray, shape: CenterShape) -> Species:
+    """Return what a genetic search for centres must know."""
+
+    def divergences(a: Models, b: Models) -> FloatArray:
+        J = expected_log_likelihood(a, b, base.tau, n_threads=problem.n_threads)
+        return np.asarray(-J)
+
+    def mutated(now: Solution, rng: np.random.Generator) -> Solution:
+        J = expected_log_likelihood(base.models, now[0], base.tau, n_threads=problem.n_threads)
+        k = int(rng.integers(len(now[1])))
+        members = np.flatnonzero(J.argmax(axis=1) == k)
+        if len(members) and rng.random() < 0.5:
+            made = _center_of_group(base, weights, members, shape, rng)
+        else:
+            loss = np.maximum(base.to_self - J.max(axis=1), 0.0)
+            made = Chain.of(base.models, weighted_choice(weights * loss**2, rng, []), base.tau)
+        return with_cluster(now, k, stack_chains([resize(made, shape.n_states, shape.n_mix)]))
+
+    return Species(problem, lambda s: Centers(*s), lambda c: (c.models, c.weights), divergences, mutated)
 
 
 STARTS: dict[str, Start] = {

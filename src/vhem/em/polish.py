@@ -30,6 +30,7 @@ _EM_ITERATIONS = 5  # of EM on the sequences, before items may vary
 _ITERATIONS = {"diag": (5, 10), "full": (3, 7)}  # with varying items: of every candidate, and more of the best
 _TOL = 1e-4
 _MOVES, _MUCH_WORK = 3, 250_000  # moves of the search; frames × clusters above which there is one
+_TEMPER = 0.5  # of the responsibilities: bounds differ by more than likelihoods do, and frames depend on one another
 _MOST_ITEMS = 1500  # for which the search compares HMMs pairwise
 _MOST_NUMBERS = 3e7  # that varying items may take: items × clusters × states × dimensions
 
@@ -100,7 +101,7 @@ class Polish:
     def finished(self, best: Candidate) -> Candidate:
         """Train the best candidate further."""
         if best.state is not None:
-            return self._varied(best, _ITERATIONS[self.plan.shape.covariance_type][1])
+            return _tempered(self._varied(best, _ITERATIONS[self.plan.shape.covariance_type][1]))
         problem = item_problem(self.batch, best.models, self.plan.n_threads)
         start = Mixtures(problem.prior.possible(best.models), best.weights[None])
         done = run(problem, start, Limits(max_iter=20, tol=_TOL))
@@ -122,6 +123,12 @@ class Polish:
             models=centers.models(), weights=z.mean(axis=0), responsibilities=z, objective=done.bounds[-1],
             state=done.state, scores=done.expected.scores,
         )  # fmt: skip
+
+
+def _tempered(best: Candidate) -> Candidate:
+    """Return responsibilities that are as often right as they say; see docs/quality.md."""
+    z = best.responsibilities**_TEMPER
+    return best._replace(responsibilities=z / z.sum(axis=1, keepdims=True))
 
 
 def item_problem(batch: Batch, models: Models, threads: int) -> MixtureProblem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -66,7 +67,8 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     labels_ : ndarray of shape (n,)
         Cluster of each item; the largest cluster is 0.
     responsibilities_ : ndarray of shape (n, n_clusters)
-        Probability of each cluster for each item.
+        Probability of each cluster for each item. They are calibrated: of items with 80 to 90 %, about as many are
+        assigned correctly on simulated studies.
     centers_ : H3M
         One HMM per cluster, with the clusters' weights.
     hmms_ : H3M
@@ -146,7 +148,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
             How much each sequence counts.
         hmms : H3M, optional
             One HMM per item, in the order of the items, where they are learned already: the first stage then
-            compares these.
+            compares these and, if they have the sizes of the clusters' HMMs, also trains them further in its own ways.
 
         Returns
         -------
@@ -158,12 +160,14 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         plan, rng = self._plan(), generator(self.random_state)
         batch = Batch.of(as_sequences(X), groups, sample_weight)
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
-        if hmms is None:
-            fits = self._item_hmms(batch, plan, rng)
-            models = {name: fit.models for name, fit in fits.items()}
-        else:
-            models = {"plain": _checked_hmms(hmms, batch)}
-        self.hmms_ = H3M.of_models(models["arithmetic" if "arithmetic" in models else "plain"], ids=batch.ids)
+        given = {} if hmms is None else {"given": _checked_hmms(hmms, batch)}
+        if hmms is None or self._are_like(hmms):
+            started = plan if hmms is None else replace(plan, init=hmms)
+            fits = self._item_hmms(batch, started, rng)
+            given |= {name: fit.models for name, fit in fits.items()}
+        models = given
+        chosen = next(name for name in ("given", "arithmetic", "plain") if name in models)
+        self.hmms_ = H3M.of_models(models[chosen], ids=batch.ids).with_evidence(*batch.evidence)
         partitions = self._partitions(batch, models, rng)
         self._tell("hmms", 0.0)
         polish = Polish(batch=batch, base=self._base(batch), plan=plan, n_clusters=self.n_clusters, tell=self._tell)
@@ -201,6 +205,11 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
             n_threads=n_threads(self.n_jobs),
         )  # fmt: skip
         return plan.with_states(self.n_states)
+
+    def _are_like(self, hmms: H3M) -> bool:
+        """Whether HMMs given by the user can be trained further as this estimator's own."""
+        sizes = (hmms.n_states == self.n_states).all() and hmms.n_mix == self.n_mix == 1
+        return bool(sizes and hmms.covariance_type == self.covariance_type)
 
     def _item_hmms(self, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> dict[str, Fits]:
         """Return one HMM per item, for every way of pooling that the evidence supports."""
@@ -241,7 +250,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         return np.asarray(every, dtype=np.int64)
 
     def _keep(self, best: Candidate, batch: Batch) -> None:
-        models, shares = best.models, best.responsibilities.mean(axis=0)
+        models, shares = best.models, best.weights
         order, states = orders(models, shares)
         if self.topology == "ergodic":
             models = models.reordered(states)

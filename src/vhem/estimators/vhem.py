@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,10 +15,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough, check_flag
-from vhem._support.errors import FitWarning, NotConvergedWarning, warn_if_any
+from vhem._support.errors import FitWarning, NotConvergedWarning, ParameterError, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
-from vhem.em.cluster_starts import STARTS, CenterShape
+from vhem.em.cluster_starts import STARTS, CenterShape, species_of_centers
+from vhem.em.genetic import POPULATION, evolved
+from vhem.em.how_sure import MOST, HowSure, until_sure
 from vhem.em.loop import Limits, Run, run
 from vhem.em.observed import check_bound
 from vhem.em.ordering import canonical_order, orders
@@ -35,6 +38,8 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.reduction import BaseModels, Shortcuts
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
+
+StartOf = Callable[[str, np.random.Generator, int], Centers]  # its name, a seed and threads
 
 _RESTARTS, _RESTARTS_OF_MANY = 12, 4  # of random starts, by default: small problems cost nothing, and bounds differ
 _MANY_PAIRS = 50_000  # inputs times clusters
@@ -77,8 +82,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         do). HMMs of short sequences are estimates: from Ward's parts, clusters are then learned from sequences like
         those behind the inputs, by a model whose inputs may vary about their cluster's HMM, as in
         :class:`vhem.SequenceClustering`. A centre is the HMM with the highest bound for its cluster. It is left out if
-        `init`, `n_init`, `n_virtual` or `bound` is given, for several Gaussians per state, for inputs of unequal weight
-        and for more than 1,500 inputs. False: the paper's algorithm.
+        `init`, `n_init`, `n_virtual`, `bound` or `search` is given, for several Gaussians per state, for inputs of
+        unequal weight and for more than 1,500 inputs. False: the paper's algorithm.
     bound : {"states", "observed"}
         Which lower bound on the expected log-likelihoods is maximised. "states": the paper's. "observed": a tighter
         one that sees roughly where an observation lies (see `expected_log_likelihood`), for Gaussians. It takes many
@@ -93,10 +98,15 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         drawn at random. "auto": Ward's start and, if `n_init` is larger, the others in turn. An H3M is used once, as it
         is, and the order of its clusters and states is kept; `n_states`, `n_mix`, `covariance_type` and `n_init` then
         have no effect.
-    n_init : int, optional
+    n_init : int or "auto", optional
         Restarts; the one with the highest bound is kept. None: one from Ward's tree; 12 of the other starts, or 4 if
-        inputs times clusters exceed 50,000. More restarts find higher bounds, but not always better clusters: the bound
-        is a bound, and HMMs of short sequences are estimates.
+        inputs times clusters exceed 50,000. "auto": restarts go on until the best bound was found three times, or 200
+        were made. More restarts find higher bounds, but not always better clusters: the bound is a bound, and HMMs of
+        short sequences are estimates.
+    search : {"restarts", "genetic"}
+        "genetic": solutions of several starts (8, or `n_init`) trade their clusters and replace them, until 300
+        attempts in a row have not raised the bound. For those who want the highest bound: it finds it in a fraction of
+        the time that restarts take, and is never below that of its starts.
     <limits>
     reg_covar : float
         Added to the variances in every iteration. The default is 0: a centre's covariance is at least the average of
@@ -134,6 +144,9 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         Whether the bound converged.
     restarts_ : list of Restart
         Start, bounds and convergence of every restart.
+    how_sure_ : HowSure
+        How many restarts found the best bound, and how many different bounds there were; `how_sure_.sentence` puts it
+        in words.
     tau_ : int
         Length of the virtual sequences.
     polished_ : bool
@@ -175,6 +188,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     n_iter_: int
     converged_: bool
     restarts_: list[Restart]
+    how_sure_: HowSure
     n_empty_clusters_: int
     n_unvisited_states_: int
     tau_: int
@@ -189,7 +203,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         tau: int | str = "auto",
         n_virtual: float | str = "auto",
         init: str | H3M = "auto",
-        n_init: int | None = None,
+        n_init: int | str | None = None,
         max_iter: int = 100,
         tol: float = 1e-5,
         reg_covar: float = 0.0,
@@ -203,6 +217,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         polish: bool = True,
         bound: str = "states",
         n_nodes: int = 8,
+        search: str = "restarts",
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -225,6 +240,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         self.polish = polish
         self.bound = bound
         self.n_nodes = n_nodes
+        self.search = search
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`.
@@ -242,9 +258,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
             This estimator, fitted.
         """
         del y
-        check_parameters(self)
-        check_flag("polish", self.polish)
-        check_bound(self.bound, self.n_nodes)
+        self._check_parameters()
         h3m = check_h3m("X", X)
         start = self._given_start()
         if start is not None:
@@ -254,16 +268,16 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         used = np.flatnonzero(h3m.weights > 0)
         self.tau_ = typical_tau(h3m) if self.tau == "auto" else int(self.tau)
         base = self._base_models(h3m, used, start)
-        names = self._start_names(base, start)
         executor, rng = as_executor(self.executor, self.n_jobs), generator(self.random_state)
         shards = Shards.of(self._seen(base, rng), executor)
-        runs = self._run_all(base, shards, h3m.weights[used] / h3m.weights[used].sum(), names, start)
+        runs, names = self._run_all(base, shards, h3m.weights[used] / h3m.weights[used].sum(), start)
         best = int(np.argmax([r.bounds[-1] for r in runs]))
         if self.verbose:
             print(f"VHEM keeps restart {best + 1} ({names[best]}) with bound {runs[best].bounds[-1]:.6f}")
         self.restarts_ = [
             Restart(n, np.array(r.bounds), bool(r.converged[0])) for n, r in zip(names, runs, strict=True)
         ]
+        self.how_sure_ = HowSure.of(np.array([r.bounds[-1] for r in runs]))
         self._keep(runs[best], ordered=start is None)
         fresh = shards if self.bound == "states" else Shards.of(self._seen(base, rng), executor)
         self._assign(fresh, h3m, used)
@@ -281,9 +295,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     def transform(self, X: H3M | HMM | list[HMM]) -> FloatArray:
         """Return J, the expected log-likelihood of sequences of each HMM of `X` under each centre, (K, n_clusters)."""
         check_is_fitted(self)
-        tau: Any = getattr(self, "tau_", self.tau)  # files of older versions have only one of them
         options: dict[str, Any] = {"bound": self.bound, "n_nodes": self.n_nodes}
-        return expected_log_likelihood(check_h3m("X", X), self.centers_, tau, **options, n_jobs=self.n_jobs)
+        return expected_log_likelihood(check_h3m("X", X), self.centers_, self.tau_, **options, n_jobs=self.n_jobs)
 
     def predict_proba(self, X: H3M | HMM | list[HMM]) -> FloatArray:
         """Return the probability of each cluster for each HMM of `X`, (K, n_clusters)."""
@@ -300,6 +313,14 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         h3m = check_h3m("X", X)
         logits, used = self._logits(h3m), h3m.weights > 0
         return float(logsumexp(logits[used], axis=1).sum() / self._counts(h3m)[used].sum())
+
+    def _check_parameters(self) -> None:
+        check_parameters(self, but=("n_init",) if self.n_init == "auto" else ())
+        check_flag("polish", self.polish)
+        check_bound(self.bound, self.n_nodes)
+        check_choice("search", self.search, ("restarts", "genetic"))
+        if self.search == "genetic" and self.n_init == "auto":
+            raise ParameterError("n_init", self.n_init, "must be a number, or None, for a genetic search")
 
     def _given_start(self) -> H3M | None:
         """Return the H3M to start from, if `init` is not a name."""
@@ -335,31 +356,63 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         return BaseModels.of(models, base.counts, base.scales, base.tau)
 
     def _run_all(
-        self, base: BaseModels, shards: Shards, weights: FloatArray, names: list[str], given: H3M | None
-    ) -> list[Run]:
+        self, base: BaseModels, shards: Shards, weights: FloatArray, given: H3M | None
+    ) -> tuple[list[Run], list[str]]:
         """Make all restarts, in parallel as far as there are threads; each has its own seed."""
-        threads = n_threads(self.n_jobs)
-        side_by_side = min(threads, len(names)) if self.executor is None else 1
-        seeds = generator(self.random_state).spawn(len(names))
-        threads_each = max(1, threads // side_by_side)
+        threads, rng = n_threads(self.n_jobs), generator(self.random_state)
         limits = Limits(max_iter=self.max_iter, tol=self.tol)
         problem = ReductionProblem(
-            base=shards, reg_covar=self.reg_covar, shortcuts=Shortcuts.of(self.shortcuts), n_threads=threads_each
+            base=shards, reg_covar=self.reg_covar, shortcuts=Shortcuts.of(self.shortcuts), n_threads=threads
         )
-        lock = threading.Lock()
+        uniform = np.full(self.n_clusters, 1 / self.n_clusters)
+
+        def start(name: str, seed: np.random.Generator, threads: int) -> Centers:
+            if given is not None:
+                return Centers(given.parameters, given.weights)
+            return Centers(STARTS[name](base, weights, self._shape(base), seed, threads), uniform)
+
+        if self.search == "genetic" and given is None:
+            names = self._start_names(base, given)
+            starts = [start(n, s, threads) for n, s in zip(names, rng.spawn(len(names)), strict=True)]
+            species = species_of_centers(problem, base, weights, self._shape(base))
+            best, runs = evolved(species, starts, rng.spawn(1)[0], limits)
+            return [*runs, best], [*names, "genetic"]
+        if self.n_init == "auto" and given is None:
+            return self._run_until_sure(problem, start, rng, limits, base)
+        names = self._start_names(base, given)
+        return self._run_side_by_side(problem, start, names, rng.spawn(len(names)), limits), names
+
+    def _run_until_sure(
+        self, problem: ReductionProblem, start: StartOf, rng: np.random.Generator, limits: Limits, base: BaseModels
+    ) -> tuple[list[Run], list[str]]:
+        """Make restarts until the best was found often enough."""
+        names = self._start_names(base, None)
+        seeds, runs = rng.spawn(len(names)), []
+
+        def batch(begin: int, end: int) -> list[float]:
+            rows = slice(begin, end)
+            runs.extend(self._run_side_by_side(problem, start, names[rows], seeds[rows], limits, begin))
+            return [r.bounds[-1] for r in runs]
+
+        until_sure(batch)
+        return runs, names[: len(runs)]
+
+    def _run_side_by_side(
+        self, problem: ReductionProblem, start: StartOf, names: list[str], seeds: list[np.random.Generator],
+        limits: Limits, first: int = 0,
+    ) -> list[Run]:  # fmt: skip
+        side_by_side = min(problem.n_threads, len(names)) if self.executor is None else 1
+        threads_each = max(1, problem.n_threads // side_by_side)
+        lock, alone = threading.Lock(), replace(problem, n_threads=threads_each)
 
         def restart(r: int) -> Run:
             def watch(n_iter: IntArray, bounds: FloatArray, converged: BoolArray) -> None:
                 with lock:
                     told = (int(n_iter[0]), float(bounds[0]), bool(converged[0]))
-                    self._tell(Progress(r, names[r], *told, len(names)))
+                    self._tell(Progress(first + r, names[r], *told, first + len(names)))
 
             with np.errstate(over="ignore", invalid="ignore"):  # the bound is checked
-                if given is not None:
-                    return run(problem, Centers(given.parameters, given.weights), limits, watch)
-                start = STARTS[names[r]](base, weights, self._shape(base), seeds[r], threads_each)
-                uniform = np.full(self.n_clusters, 1 / self.n_clusters)
-                return run(problem, Centers(start, uniform), limits, watch)
+                return run(alone, start(names[r], seeds[r], threads_each), limits, watch)
 
         return in_parallel(restart, len(names), side_by_side)
 
@@ -368,7 +421,10 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
             return ["H3M"]
         kinds = list(STARTS) if self.init == "auto" else [str(self.init)]
         small = len(base.counts) * self.n_clusters <= _MANY_PAIRS
-        n_init = self.n_init or (1 if kinds[0] == "ward" else _RESTARTS if small else _RESTARTS_OF_MANY)
+        by_default = 1 if kinds[0] == "ward" else _RESTARTS if small else _RESTARTS_OF_MANY
+        if self.search == "genetic":
+            by_default = POPULATION
+        n_init = MOST if self.n_init == "auto" else int(self.n_init or by_default)
         return [kinds[r % len(kinds)] for r in range(n_init)]
 
     def _shape(self, base: BaseModels) -> CenterShape:
@@ -417,7 +473,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     def _may_polish(self, h3m: H3M, base: BaseModels) -> bool:
         """Whether inputs are estimates of known precision, and nothing else was asked for."""
         default = self.polish and self.init == "auto" and self.n_init is None and self.n_virtual == "auto"
-        default = default and self.bound == "states"
+        default = default and self.bound == "states" and self.search == "restarts"
         shape = self._shape(base)
         alike = bool(np.ptp(h3m.weights) <= _ALIKE and h3m.evidence.is_known.all())
         single = shape.n_mix == 1 and base.models.shape[2] == 1 and isinstance(base.models.components, Gaussian)
@@ -488,4 +544,10 @@ def typical_tau(h3m: H3M) -> int:
     return h3m.evidence.typical_length or _TAU
 
 
-register_estimator(VHEM)
+def _completed(fit: VHEM, fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return what files of older versions lack."""
+    bounds = np.array([restart.lower_bounds[-1] for restart in fitted["restarts_"]])
+    return {"tau_": fit.tau, "polished_": False, "how_sure_": HowSure.of(bounds)}
+
+
+register_estimator(VHEM, completed=_completed)
