@@ -215,6 +215,7 @@ class Reliability:
         self.seen: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
 
     def add(self, method: str, truth: np.ndarray, found: Found) -> None:
+        """Note the result of a method on one draw."""
         if found.sure is not None:
             self.seen.setdefault(method, []).append((found.sure, _right(truth, found.labels)))
 
