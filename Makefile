@@ -7,10 +7,11 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo test slow bench motion docs pictures lint format clean help
+.PHONY: demo app test slow bench motion docs pictures lint format clean help
 
 help:
 	@echo "make demo    the main job end to end on a small simulated study"
+	@echo "make app     the whole way in a browser: from a table to a report"
 	@echo "make test    the test suite; make slow: the tests that take long"
 	@echo "make bench   the speed tables, as ratios"
 	@echo "make motion  the paper's motion study, into results/"
@@ -26,6 +27,7 @@ $(BIN)/python:
 # compiled part is then rebuilt only where its sources changed. One line per file compiled or package fetched, instead of
 # minutes of silence; all that was said is in the log.
 LOG := build/install.log
+comma := ,
 define install
 @mkdir -p build
 @set -o pipefail; $(BIN)/python -m pip install --verbose --no-build-isolation --editable $(1) 2>&1 | tee $(LOG) \
@@ -49,6 +51,15 @@ $(STAMP): $(PACKAGE)
 
 demo: $(PACKAGE)
 	@$(BIN)/python -m vhem.demo
+
+# The app, with what it needs beyond the package: the server, and readers of spreadsheets and Parquet.
+APP := $(VENV)/.app
+$(APP): $(PACKAGE)
+	@echo "Installing what the app needs, once."
+	$(call install,".[app$(comma)tables]")
+
+app: $(APP)
+	@$(BIN)/vhem app
 
 # As many tests at a time as there are cores, file by file. `PYTEST` takes further options of pytest's.
 PYTEST :=

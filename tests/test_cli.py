@@ -249,6 +249,18 @@ def test_long_sequences_do_not_make_tau_long(tmp_path):
     assert "(tau 50, the median length of the sequences, at most 50)" in shown
 
 
+def test_info_names_ignored_columns_and_notes_doubts(tmp_path):
+    rows = "".join(f"{k % 3},{k},7,hello\n" for k in range(12))
+    (tmp_path / "t.csv").write_text("id,x,same,remark\n" + rows)
+    found = run("info", tmp_path / "t.csv")
+    assert found.stdout.splitlines()[-1] == "ignored: remark"
+    assert found.stderr.startswith("note: column 'same' has the same value in every row")
+    assert json.loads(run("info", tmp_path / "t.csv", "--json").stdout)["columns"]["ignored"] == ["remark"]
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.csv").write_text("x,remark\n1,hello\n2,hello\n")
+    assert "ignored: remark" in run("info", tmp_path / "folder").stdout
+
+
 def test_convert_and_info(clustered, tmp_path, study):
     out, _ = clustered
     centers = RunFolder(out).centers
@@ -580,20 +592,20 @@ def test_shares_of_time_are_those_of_short_trials():
 
 
 def test_numbers_of_clusters(study, clustered):
-    words = ("number", clustered[0], "--clusters", "2-4", "--tau", 8, "--restarts", 2, "--seed", 1)
+    words = ("number", clustered[0], "--clusters", "2-3", "--tau", 8, "--restarts", 2, "--seed", 1)
     shown = run(*words).stdout
     found = json.loads(run(*words, "--json", "--jobs", 1).stdout)
     hmms = RunFolder(clustered[0]).hmms
     truth = vhem.choose_n_clusters(
-        hmms, [2, 3, 4], vhem.VHEM(tau=8, n_init=2), samples_per_input=len(study[1].sequences) / 12, random_state=1
+        hmms, [2, 3], vhem.VHEM(tau=8, n_init=2), samples_per_input=len(study[1].sequences) / 12, random_state=1
     )
-    assert found["n_clusters"] == [2, 3, 4]
+    assert found["n_clusters"] == [2, 3]
     for name in ("held_out", "held_out_spread", "bic", "stability"):
         assert found[name] == pytest.approx(getattr(truth, name), rel=1e-9)
     assert found["best"] == truth.best
     lines = {line.split()[0]: line for line in shown.splitlines() if line[:1] == " "}
     assert f"{truth.stability[truth.best['stability'] - 2]:.3f}*" in lines[str(truth.best["stability"])]
-    assert lines["2"].count("*") + lines["3"].count("*") + lines["4"].count("*") == 3
+    assert lines["2"].count("*") + lines["3"].count("*") == 3
     assert f"\n{truth.best['bic']} by BIC: is another cluster" in shown
     assert not (clustered[0] / "partial").exists()
     alone = run("number", clustered[0], "-k", 3, "--tau", 8, "--restarts", 2, "--seed", 1).stdout
@@ -601,6 +613,18 @@ def test_numbers_of_clusters(study, clustered):
         lines["3"].replace("*", " ").split() == alone.split("stability\n")[1].splitlines()[0].replace("*", " ").split()
     )
     assert "There is nothing to compare: give several numbers." in alone
+
+
+def test_the_number_of_clusters_may_be_a_range(clustered, tmp_path):
+    words = ("cluster", clustered[0], "-k", "2,3", "--tau", 8, "-o", tmp_path / "chosen")
+    shown = run(*words).stdout
+    summary = RunFolder(tmp_path / "chosen").summary
+    k, stable = summary["numbers"]["best"]["stability"], summary["numbers"]["stability"]
+    assert k == 2 + (stable[1] >= stable[0] - 0.02)
+    assert len(RunFolder(tmp_path / "chosen").centers) == k
+    assert f"Chosen: {k} clusters, the most stable number ({max(stable):.2f}" in shown
+    assert f"12 HMMs in {k} clusters" in shown
+    assert "--clusters must be like" in run("cluster", clustered[0], "-k", "3-2", "-o", tmp_path / "x", code=1).stderr
 
 
 def test_how_many_restarts_agree_is_told(clustered, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
 import string
@@ -16,6 +17,8 @@ import vhem
 import vhem.audio
 import vhem.executors
 import vhem.metrics
+import vhem.plotting
+import vhem.report
 from vhem._support.errors import Count, Explained, FitWarning
 from vhem.cli.naming import Doing, told
 from vhem.cli.run_folder import RunFolder
@@ -88,12 +91,22 @@ def test_errors_are_data_and_survive_copies():
     assert (cell.file, cell.row, cell.column, cell.value) == ("t.csv", 7, "x", "{n_init}")
 
 
+def test_no_error_is_a_bare_string():
+    raised = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in (ROOT / "src/vhem").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("ValueError", "TypeError")
+    ]
+    assert not raised, "raise InputError, InputTypeError or ParameterError (_support/errors.py) instead"
+
+
 def test_templates_name_values_and_parameters_only():
     """A field that is neither given nor a parameter is a misspelling; an f-string is not a template."""
     public = [getattr(vhem, name) for name in vhem.__all__]
     public += [
         thing
-        for module in (vhem.audio, vhem.executors, vhem.metrics)
+        for module in (vhem.audio, vhem.executors, vhem.metrics, vhem.plotting, vhem.report)
         for thing in vars(module).values()
         if getattr(thing, "__module__", "").startswith("vhem")
     ]
@@ -118,6 +131,7 @@ def test_the_command_has_an_option_for_every_parameter_that_it_speaks_of():
     python_only = set()
     for name in ("fit_hmms", "VHEM", "HierarchicalVHEM", "MixtureOfHMMs", "read_parts", "read_sequences"):
         python_only |= {p for p in inspect.signature(getattr(vhem, name)).parameters if "_" in p}
+    python_only.remove("sample_weight")  # the command never gives weights
     said = [Explained(one.problem, *one.cures, **dict.fromkeys(one.values, Count(7))) for one in messages()]
     named = [one for one in said if any(name in str(one) for name in python_only)]
     assert len(named) >= 5, "the list of messages is empty, or names have changed"

@@ -163,7 +163,7 @@ def test_a_sound_file_of_nonsense(tmp_path):
     content = {name: {"array": k} for k, name in enumerate(("startprob", "transmat", "means", "covars", "mix_weights"))}
     arrays = [np.array([0.5, 0.5]), np.full((2, 2), 0.7), np.zeros((2, 1, 1)), np.ones((2, 1, 1)), np.ones((2, 1))]
     write(path, {"vhem": "0", "content": {"kind": "HMM", "content": content}}, arrays)
-    with pytest.raises(ModelFileError, match=r"not a valid HMM \(ValueError.*transmat sums to 1.4"):
+    with pytest.raises(ModelFileError, match=r"not a valid HMM \(InputError.*transmat sums to 1.4"):
         vhem.load(path)
 
 

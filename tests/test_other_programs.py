@@ -113,7 +113,7 @@ def test_mat_files_that_are_refused(tmp_path):
     path = tmp_path / "m.mat"
     cells = emhmm_cells(random_h3m(np.random.default_rng(0), K=2, covariance_type="full"))
     scipy.io.savemat(path, {"a": cells, "b": cells})
-    with pytest.raises(ValueError, match=r"HMMs are in 'a' \(2\), 'b' \(2\)\. Give variable"):
+    with pytest.raises(ValueError, match=r"HMMs are in 'a' \(2\), 'b' \(2\); give variable"):
         from_emhmm(path)
     assert len(from_emhmm(path, "b")) == 2
     with pytest.raises(ValueError, match="no HMMs in 'c'"):

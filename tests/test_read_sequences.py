@@ -187,7 +187,7 @@ def test_groups_that_contradict_each_other(tmp_path):
 def test_guesses(tmp_path, header, roles):
     path = tmp_path / "t.csv"
     path.write_text(header + "\n" + ",".join("1" for _ in header.split(",")) + "\n")
-    assert read_with_roles(path, Options()).roles == roles
+    assert read_with_roles(path, Options()).roles[:4] == roles
 
 
 def test_a_text_column_is_taken_for_the_id(tmp_path):
@@ -346,7 +346,7 @@ def test_a_real_spreadsheet():
     pytest.importorskip("python_calamine")
     path = faces_folder() / "demodata.xls"
     found = read_with_roles(path, Options())
-    assert found.roles == (["SubjectID", "TrialID"], None, ["FixX", "FixY"], "SubjectID")
+    assert found.roles[:4] == (["SubjectID", "TrialID"], None, ["FixX", "FixY"], "SubjectID")
     assert len(found.sequences) == 399
     assert found.sequences.X.shape == (1010, 2)
     assert found.sequences.groups == sorted(found.sequences.groups)

@@ -11,6 +11,7 @@ from vhem._support.errors import (
     ParameterError,
 )
 from vhem._support.version import VERSION
+from vhem.emissions import Categorical, Gaussian, Poisson
 from vhem.estimators.divergence import divergence, expected_log_likelihood
 from vhem.estimators.dtm import DynamicTextureMixture
 from vhem.estimators.fit_hmms import FitReport, fit_hmms
@@ -40,10 +41,12 @@ __all__ = [
     "HMM",
     "VHEM",
     "BoundError",
+    "Categorical",
     "CellError",
     "DynamicTextureMixture",
     "FitReport",
     "FitWarning",
+    "Gaussian",
     "H3MClassifier",
     "H3MTagger",
     "HEMDynamicTextures",
@@ -62,6 +65,7 @@ __all__ = [
     "Part",
     "PartError",
     "PartitionedH3M",
+    "Poisson",
     "SampledHEM",
     "SequenceClustering",
     "Sequences",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_choice, check_integer, check_real
-from vhem._support.errors import ParameterError
+from vhem._support.errors import InputError, ParameterError
 from vhem._support.optional import how_to_install
 
 _DELTA_WIDTH = 9  # frames over which differences are taken
@@ -56,10 +56,10 @@ def read_audio(path: str | Path, sample_rate: int = 22050) -> FloatArray:
     try:
         samples, rate = soundfile.read(path, dtype="float64", always_2d=True)
     except soundfile.LibsndfileError as error:
-        raise ValueError(f"{path} cannot be read as audio: {error}") from None
+        raise InputError("{path} cannot be read as audio: {error}", path=path, error=error) from None
     mono = samples.mean(axis=1)
     if not len(mono):
-        raise ValueError(f"{path} holds no samples.")
+        raise InputError("{path} holds no samples", path=path)
     return np.asarray(mono if rate == sample_rate else librosa.resample(mono, orig_sr=rate, target_sr=sample_rate))
 
 
@@ -118,10 +118,11 @@ def mfcc(
     size = round(window * sample_rate)
     hop = max(1, round(size * (1 - overlap)))
     if len(samples) < size + (_DELTA_WIDTH - 1) * hop * (differences > 0):
-        raise ValueError(
-            f"{len(samples)} samples are too few for frames of {size} with differences over {_DELTA_WIDTH} frames; "
-            "give a longer recording, shorter frames or differences=0."
-        )
+        raise InputError(
+            "{n} samples are too few for frames of {size} with differences over {width} frames",
+            "give a longer recording, shorter frames or {differences:0}",
+            n=len(samples), size=size, width=_DELTA_WIDTH,
+        )  # fmt: skip
     coefficients = librosa.feature.mfcc(
         y=samples, sr=sample_rate, n_mfcc=n_mfcc, n_fft=size, hop_length=hop, n_mels=n_mels, window=window_shape,
         center=False, dct_type=2, norm="ortho",
@@ -135,7 +136,7 @@ def _samples(audio: Any, sample_rate: int) -> FloatArray:
         return read_audio(audio, sample_rate)
     samples = np.asarray(audio, dtype=np.float64)
     if samples.ndim != 1 or not samples.size:
-        raise ValueError(f"audio has shape {samples.shape}; give one channel of samples, or a path.")
+        raise InputError("{audio} has shape {shape}", "give one channel of samples, or a path", shape=samples.shape)
     if not np.isfinite(samples).all():
-        raise ValueError("audio holds NaN or infinite samples; remove them.")
+        raise InputError("{audio} holds NaN or infinite samples", "remove them")
     return samples

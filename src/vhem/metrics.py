@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.errors import ParameterError
+from vhem._support.errors import InputError, ParameterError
 
 
 class AnnotationScores(NamedTuple):
@@ -93,7 +93,10 @@ def annotation_scores(
     np.put_along_axis(given, best_tags(values, n_tags), True, axis=1)
     share = np.zeros(values.shape[1]) if training_share is None else np.asarray(training_share, dtype=np.float64)
     if share.shape != (values.shape[1],):
-        raise ValueError(f"training_share has shape {share.shape}; give one value for each of {values.shape[1]} tags.")
+        raise InputError(
+            "{training_share} has shape {shape}", "give one value for each of {n} tags",
+            shape=share.shape, n=values.shape[1],
+        )  # fmt: skip
     hits, n_given, n_relevant = (given & relevant).sum(axis=0), given.sum(axis=0), relevant.sum(axis=0)
     precision = np.where(n_given > 0, hits / np.maximum(n_given, 1), share)
     recall = np.where(n_relevant > 0, hits / np.maximum(n_relevant, 1), np.nan)
@@ -155,19 +158,25 @@ def precision_at_k(relevant: npt.ArrayLike, scores: npt.ArrayLike, k: int = 10) 
 def _matrix(name: str, values: npt.ArrayLike) -> FloatArray:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 2 or not array.size:
-        raise ValueError(f"{name} has shape {array.shape}; it must be (songs, tags).")
+        raise InputError("{name} has shape {shape}; it must be (songs, tags)", name=name, shape=array.shape)
     if np.isnan(array).any():
         song, tag = (int(i) for i in np.argwhere(np.isnan(array))[0])
-        raise ValueError(f"{name} is NaN for song {song}, tag {tag}; leave out songs without a value.")
+        raise InputError(
+            "{name} is NaN for song {song}, tag {tag}", "leave out songs without a value",
+            name=name, song=song, tag=tag,
+        )  # fmt: skip
     return array
 
 
 def _same_shape(truth: npt.ArrayLike, scores: npt.ArrayLike) -> tuple[npt.NDArray[np.bool_], FloatArray]:
     relevant, values = _matrix("truth", truth), _matrix("scores", scores)
     if relevant.shape != values.shape:
-        raise ValueError(f"truth has shape {relevant.shape} but scores {values.shape}; they must agree.")
+        raise InputError(
+            "{truth} has shape {shape} but {scores} {needed}; they must agree",
+            shape=relevant.shape, needed=values.shape,
+        )  # fmt: skip
     if not np.isin(relevant, (0.0, 1.0)).all():
-        raise ValueError("truth must be 0 or 1 everywhere; for soft annotations, pass for example soft >= 0.5.")
+        raise InputError("{truth} must be 0 or 1 everywhere", "for soft annotations, pass for example soft >= 0.5")
     return relevant.astype(bool), values
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputTypeError
+
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -15,4 +17,4 @@ def floats(array: npt.ArrayLike, name: str) -> FloatArray:
     try:
         return np.array(array, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} cannot be read as an array of numbers: {error}.") from None
+        raise InputTypeError("{name} cannot be read as an array of numbers: {error}", name=name, error=error) from None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputError, InputTypeError
 from vhem._support.saving import Kind, Saveable, State, attributes, register
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -24,7 +25,7 @@ class FixedList(list[Any]):
     """A list that cannot be changed, and equals any list of the same items."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("this list belongs to an immutable object. Make a copy with list(…), or a new object.")
+        raise InputTypeError("this list belongs to an immutable object", "make a copy with list()", "make a new object")
 
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse
@@ -73,14 +74,17 @@ def _frozen(value: Any) -> Any:
     return value.frozen() if hasattr(value, "frozen") else value
 
 
-def check_alike(state: State, made: Any, names: Iterable[str]) -> None:
+def check_alike(state: State, made: Mapping[str, Any]) -> None:
     """Refuse arrays of a file that a constructor would change: those of other types or axes than it `made`."""
-    for name in names:
-        value, own = state[name], getattr(made, name)
+    for name, own in made.items():
+        value = state[name]
         if not isinstance(value, np.ndarray) or value.dtype != own.dtype or value.shape[:1] != own.shape[:1]:
-            raise ValueError(f"{name} is not an array of {own.dtype} with {own.shape[0]} rows")
+            raise InputError(
+                "{name} is not an array of {dtype} with {n} rows",
+                name=name, dtype=own.dtype, n=own.shape[0],
+            )  # fmt: skip
         if value.ndim != own.ndim:
-            raise ValueError(f"{name} has {value.ndim} axes instead of {own.ndim}")
+            raise InputError("{name} has {ndim} axes instead of {needed}", name=name, ndim=value.ndim, needed=own.ndim)
 
 
 def register_model(cls: type[Immutable], *names: str) -> None:
@@ -92,7 +96,7 @@ def register_model(cls: type[Immutable], *names: str) -> None:
 
     def unpack(state: State) -> Immutable:
         made: Immutable = cls(**state)
-        check_alike(state, made, names)
+        check_alike(state, {name: getattr(made, name) for name in names})
         made._restore(state)
         return made
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputError, InputTypeError
+
 
 def checked_ids(ids: Iterable[Any] | None, n: int, things: str) -> list[Any]:
     """Return one id for each of n items: 0, 1, … if none are given."""
@@ -15,10 +17,16 @@ def checked_ids(ids: Iterable[Any] | None, n: int, things: str) -> list[Any]:
         return list(range(n))
     names = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     if len(names) != n:
-        raise ValueError(f"ids has {len(names)} entries for {n} {things}; give one for each.")
+        raise InputError(
+            "{ids} has {n} entries for {m} {things}", "give one for each",
+            n=len(names), m=n, things=things,
+        )  # fmt: skip
     for name in names:
         if not isinstance(name, Hashable):
-            raise TypeError(f"ids has the {type(name).__name__} {name!r}; use text, numbers or tuples of them.")
+            raise InputTypeError(
+                "{ids} has the {kind} {name!r}", "use text, numbers or tuples of them",
+                kind=type(name).__name__, name=name,
+            )  # fmt: skip
     return names
 
 
@@ -35,7 +43,7 @@ def positions(index: Any, n: int, thing: str) -> npt.NDArray[np.intp]:
         index = index if index.size else index.astype(np.intp)  # NumPy takes an empty list as floats
     chosen = np.asarray(np.arange(n)[index])
     if not chosen.size:
-        raise ValueError(f"the index selects no {thing}; at least one is needed.")
+        raise InputError("the index selects no {thing}", "at least one is needed", thing=thing)
     return chosen
 
 

@@ -7,11 +7,13 @@ import os
 from pathlib import Path
 from typing import Any
 
+from vhem._support.errors import InputTypeError
+
 
 def checked_path(path: Any) -> Path:
     """Return a path, or refuse what cannot be one."""
     if not isinstance(path, (str, os.PathLike)) or not str(path):
-        raise TypeError(f"path must be the name of a file, as text or a Path, got {path!r}.")
+        raise InputTypeError("{path} must be the name of a file, as text or a Path, got {given!r}", given=path)
     return Path(path)
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import InputError
 
 
 class Names(NamedTuple):
@@ -34,7 +35,8 @@ def check_finite(array: FloatArray, name: str, names: Names) -> None:
     bad = ~np.isfinite(array)
     if bad.any():
         index = [int(i) for i in np.argwhere(bad)[0]]
-        raise ValueError(
-            f"{names.place(*index[:2])}: {name} has {array[tuple(index)]}. Parameters must be finite; was "
-            "the model fitted to constant or missing data?"
-        )
+        raise InputError(
+            "{place}: {name} has {value}. Parameters must be finite",
+            "was the model fitted to constant or missing data?",
+            place=names.place(*index[:2]), name=name, value=array[tuple(index)],
+        )  # fmt: skip

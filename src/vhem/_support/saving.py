@@ -33,6 +33,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
+from vhem._support.errors import InputError, InputTypeError
+
 State = dict[str, Any]
 
 
@@ -45,6 +47,11 @@ class Kind:
     pack: Callable[[Any], State]
     unpack: Callable[[State], Any]
     rows: tuple[str, ...] = ()  #: entries with one row per member, which `load(path, index)` selects from
+    row_prefix: str | None = None  #: further such entries have names that begin with this
+
+    def has_rows(self, name: str) -> bool:
+        """Whether an entry has one row per member."""
+        return name in self.rows or (self.row_prefix is not None and name.startswith(self.row_prefix))
 
 
 class Ids(list[Any]):
@@ -102,7 +109,10 @@ def register(kind: Kind) -> None:
     >>> register(Kind("doc/Pair", Pair, lambda p: {"left": p.left, "right": p.right}, lambda s: Pair(**s)))
     """
     if _by_name.get(kind.name, kind).cls is not kind.cls:
-        raise ValueError(f"there is already a kind {kind.name!r}, for {_by_name[kind.name].cls}; choose another name.")
+        raise InputError(
+            "there is already a kind {name!r}, for {cls}", "choose another name",
+            name=kind.name, cls=_by_name[kind.name].cls,
+        )  # fmt: skip
     _by_name[kind.name] = _by_class[kind.cls] = kind
 
 
@@ -125,9 +135,12 @@ def check_types(hints: dict[str, Any], values: State, complete: bool = True) -> 
     """Refuse values that are missing, or not what the annotations of their class say."""
     for name, hint in hints.items():
         if name not in values and complete:
-            raise ValueError(f"{name} is missing")
+            raise InputError("{name} is missing", name=name)
         if name in values and not _is_of_type(values[name], hint):
-            raise TypeError(f"{name} is a {type(values[name]).__name__}, not {getattr(hint, '__name__', hint)}")
+            raise InputTypeError(
+                "{name} is a {kind}, not {hint}",
+                name=name, kind=type(values[name]).__name__, hint=getattr(hint, "__name__", hint),
+            )  # fmt: skip
 
 
 def register_record(cls: Any, name: str | None = None) -> None:
@@ -191,7 +204,10 @@ def register_estimator(
         fitted |= {key: Ids(fitted[key].tolist()) for key in as_ids if key in fitted}
         missing = [key for key in _fitted_types(cls) if key not in fitted]
         if fitted and missing and not hasattr(cls, "__sklearn_is_fitted__"):
-            raise ValueError(f"this {cls.__name__} lacks {missing[0]}: its fit did not finish. Fit it, then save it.")
+            raise InputError(
+                "this {cls} lacks {missing}: its fit did not finish", "Fit it, then save it",
+                cls=cls.__name__, missing=missing[0],
+            )  # fmt: skip
         return {"params": params, "fitted": fitted}
 
     def unpack(state: State) -> Any:
@@ -199,7 +215,7 @@ def register_estimator(
         fitted |= {key: np.asarray(fitted[key]) for key in as_ids if key in fitted}
         unknown = [key for key in fitted if not _is_fitted_attribute(cls, key)]
         if unknown:
-            raise ValueError(f"{unknown[0]!r} is not an attribute that {cls.__name__} learns")
+            raise InputError("{unknown!r} is not an attribute that {cls} learns", unknown=unknown[0], cls=cls.__name__)
         if fitted and completed is not None:
             fitted = {**completed(made, fitted), **fitted}
         if fitted:

@@ -7,16 +7,17 @@ from typing import Annotated
 import numpy as np
 import typer
 from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
 
 from vhem.cli import in_words as summary
-from vhem.cli.inputs import Input, read_sequences_or_hmms
+from vhem.cli.inputs import chosen_tau, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned, owners_of_hmms
 from vhem.cli.naming import Doing
+from vhem.cli.number import STABLE, as_lists, compare, criteria_table, sequences_per_hmm
 from vhem.cli.partitions import executor_at
 from vhem.cli.run_folder import HMMS, RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (
-    LONGEST_TAU,
     CenterStates,
     Dask,
     DataOrModels,
@@ -29,20 +30,27 @@ from vhem.cli.shared import (
     Tau,
     Virtual,
     expanded,
+    several,
 )
+from vhem.estimators.selection import ClusterNumbers
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.estimators.vhem import VHEM
 from vhem.models import H3M
 from vhem.sequences import Sequences
 
-_TAU_OF_MODELS = 10
+_OTHERS = {"held_out": "held-out likelihood", "bic": "BIC"}
 
 
 @expanded
 def cluster(
     ctx: typer.Context,
     data: DataOrModels,
-    clusters: Annotated[int, typer.Option("--clusters", "-k", min=1, help="Number of clusters.", show_default=False)],
+    clusters: Annotated[
+        str,
+        typer.Option(
+            "--clusters", "-k", help="Number of clusters; of several, 2-6 or 2,4, the most stable.", show_default=False
+        ),
+    ],
     out: Out,
     table: TableOptions,
     learning: LearningOptions,
@@ -73,27 +81,36 @@ def cluster(
 
         vhem cluster people/ --clusters 2 --tau 5 -o two-kinds
 
+        vhem cluster people/ --clusters 2-6 -o as-many-as-are-stable
+
         vhem cluster --config out/run.toml --clusters 4 -o four
     """
-    with Session(run.quiet) as session:
+    with Session(run.quiet, run.progress) as session:
+        candidates = several("--clusters", clusters)
         writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
         length, why = chosen_tau(tau, found)
+        settings = VHEM(
+            candidates[0], n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts,
+            max_iter=learning.max_iter, random_state=run.seed, n_jobs=run.jobs,
+        )  # fmt: skip
+        compared = None
+        if len(set(candidates)) > 1:
+            compared = compare(settings, hmms, candidates, sequences_per_hmm(data, found, len(hmms)), session)
+            settings.n_clusters = compared.best["stability"]
         session.begin(f"clustering {len(hmms)} HMMs", Doing.CLUSTERING)
         with executor_at(dask) as executor:
-            fit = VHEM(
-                clusters, n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts,
-                max_iter=learning.max_iter, random_state=run.seed, n_jobs=run.jobs,
-                callback=session.clustering(learning.max_iter), executor=executor,
-            ).fit(hmms)  # fmt: skip
+            watched = {"callback": session.clustering(learning.max_iter), "executor": executor}
+            fit = clone(settings).set_params(**watched).fit(hmms)
         final = fit
-        if polish and isinstance(found.content, Sequences) and len(hmms) > clusters:
-            session.begin(f"refining {clusters} clusters on the sequences", Doing.CLUSTERING)
-            final = _polished(found.content, hmms, clusters, center_states, learning, run)
+        if polish and isinstance(found.content, Sequences) and len(hmms) > fit.n_clusters:
+            session.begin(f"refining {fit.n_clusters} clusters on the sequences", Doing.CLUSTERING)
+            final = _polished(found.content, hmms, fit.n_clusters, center_states, learning, run)
         rows = summary.of_clusters(final.centers_, hmms.ids, final.labels_, length, final.responsibilities_)
         numbers = {
             "input": summary.of_input(found),
+            "numbers": None if compared is None else as_lists(compared),
             "tau": length,
             "lower_bound": fit.lower_bound_,
             "iterations": fit.n_iter_,
@@ -103,7 +120,8 @@ def cluster(
             "clusters": rows,
             "notes": session.gather_warnings(),
         }
-        text = f"{summary.input_text(found)}\n{len(hmms)} HMMs in {clusters} clusters (tau {length}{why}).\n"
+        text = f"{summary.input_text(found)}\n{_choice_text(compared)}"
+        text += f"{len(hmms)} HMMs in {fit.n_clusters} clusters (tau {length}{why}).\n"
         text += f"{summary.restarts_text(fit)}{'' if final is fit else _agreement_text(fit, final)}\n"
         text += summary.clusters_text(rows, found.feature_names, "HMMs")
         writer.begin(found.feature_names, found.typical_length)
@@ -114,6 +132,18 @@ def cluster(
         writer.finish(text, numbers)
         forget_parts(out)
     show(f"{text}\n\n{writer.told()}", numbers, run.json)
+
+
+def _choice_text(compared: ClusterNumbers | None) -> str:
+    """Say which number of clusters was chosen, and how sure that is."""
+    if compared is None:
+        return ""
+    k, how = compared.best["stability"], compared.stability.max()
+    unsure = "" if how >= STABLE else "; that is little: there may be no clusters"
+    others = ", ".join(f"{compared.best[name]} by {words}" for name, words in _OTHERS.items())
+    return (
+        f"Chosen: {k} clusters, the most stable number ({how:.2f}{unsure}); {others}.\n{criteria_table(compared)}\n\n"
+    )
 
 
 def _polished(
@@ -140,14 +170,3 @@ def _agreement_text(fit: VHEM, final: SequenceClustering) -> str:
     if not moved:
         return "Refined on the sequences themselves: every HMM stays in its cluster.\n"
     return f"Refined on the sequences themselves: {moved} of {len(fit.labels_)} HMMs changed their cluster.\n"
-
-
-def chosen_tau(given: int | None, found: Input) -> tuple[int, str]:
-    """Return the length of the virtual sequences, about that of the real ones unless given, and where it comes from."""
-    if given is not None:
-        return given, ""
-    if found.typical_length is None:
-        return _TAU_OF_MODELS, "; the length of the original sequences is unknown: set --tau to about that"
-    behind = "" if isinstance(found.content, Sequences) else " behind the HMMs"
-    limit = f", at most {LONGEST_TAU}" if found.typical_length > LONGEST_TAU else ""
-    return min(found.typical_length, LONGEST_TAU), f", the median length of the sequences{behind}{limit}"

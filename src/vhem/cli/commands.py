@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
+import warnings
 from typing import Any, NoReturn
 
 import typer
@@ -63,7 +64,10 @@ class Commands(_PlainFlags, TyperGroup):
         """Run a command."""
         session.start_afresh()
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.simplefilter("always")
+                warnings.showwarning = _note
+                return super().invoke(ctx)
         except _UsageError as fault:
             _misused(fault, ctx)
         except KeyboardInterrupt:
@@ -77,6 +81,11 @@ class Commands(_PlainFlags, TyperGroup):
                 raise
             typer.echo(f"vhem: {_told(fault)}", err=True)
             raise typer.Exit(FAILED) from None
+
+
+def _note(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show a warning as a line in the command's words; commands with progress gather theirs."""
+    typer.echo(f"note: {told(message, session.doing)}", err=True)
 
 
 def _discard_output() -> None:

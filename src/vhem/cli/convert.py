@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from vhem._support.errors import InputError
 from vhem.cli.inputs import is_model, read_model, read_sequences_only
 from vhem.cli.run_folder import record, recorded
 from vhem.cli.shared import TableOptions, expanded
@@ -54,10 +55,11 @@ def convert(
         record(ctx, target.with_suffix(".run.toml"))
     else:
         what = "sequences" if isinstance(content, Sequences) else "models"
-        raise ValueError(
-            f"{what} cannot be written as {suffix or target.name!r}: models become .vhem, .npz or .json, sequences "
-            ".vhem, .csv, .tsv or .parquet."
-        )
+        raise InputError(
+            "{what} cannot be written as {extension!r}",
+            "models become .vhem, .npz or .json, sequences .vhem, .csv, .tsv or .parquet",
+            what=what, extension=suffix or target.name,
+        )  # fmt: skip
     typer.echo(f"{target}: {content!r}")
 
 

@@ -33,17 +33,23 @@ def demo(
 
         vhem demo --table fixations.csv
     """
-    from vhem.datasets import simulated_study  # noqa: PLC0415  (commands load only what they need)
-    from vhem.demo import main as run  # noqa: PLC0415
+    from vhem.demo import main as run  # noqa: PLC0415  (commands load only what they need)
 
     if table is None:
         run()
         return
-    sequences = simulated_study().sequences
-    _write_table(table, sequences)
-    face = _write_face(table.parent / _FACE)
+    sequences, face = write_study(table)
     typer.echo(f"{table}: {len(sequences)} trials of {len(set(sequences.groups or ()))} simulated viewers.")
     typer.echo(f"{face}: the face they looked at, for vhem report --image and vhem plot --image.")
+
+
+def write_study(table: Path) -> tuple[Sequences, Path]:
+    """Write the simulated study to a table, and the face next to it; return the study and the face's path."""
+    from vhem.datasets import simulated_study  # noqa: PLC0415
+
+    sequences = simulated_study().sequences
+    _write_table(table, sequences)
+    return sequences, _write_face(table.parent / _FACE)
 
 
 def _write_table(path: Path, sequences: Sequences) -> None:

@@ -33,7 +33,7 @@ def fit(
 
         vhem fit gestures/ --states 1-6 --covariance full -o gestures-hmms
     """
-    with Session(run.quiet) as session:
+    with Session(run.quiet, run.progress) as session:
         writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_only(data, table.reading())
         hmms = learned(found, out, learning, run, session)

@@ -13,6 +13,7 @@ from vhem.models.stationary import time_shares
 from vhem.sequences import Sequences
 
 _NAMES = 12  # members named in the text
+_FEW = 8  # categories named in the text
 
 
 def of_input(found: Input) -> dict[str, Any]:
@@ -29,9 +30,13 @@ def of_input(found: Input) -> dict[str, Any]:
         numbers |= {"missing_values": int(np.isnan(content.X).sum())}
         if content.groups is not None:
             numbers["groups"] = len(set(content.groups))
+        if content.categories:
+            numbers["categories"] = {name: list(names) for name, names in content.categories.items()}
     else:
         numbers = {"hmms": len(content)}
-    roles = found.roles._asdict() if found.roles is not None and found.roles.id else {}
+    roles = {} if found.roles is None else found.roles._asdict()
+    if not roles.get("id"):  # one sequence per file: its columns have no roles, but some may be ignored
+        roles = {"ignored": roles.get("ignored")}
     return {**numbers, "dimensions": content.n_dims, "columns": {k: v for k, v in roles.items() if v}}
 
 
@@ -42,7 +47,14 @@ def input_text(found: Input) -> str:
     what = ", ".join(f"{numbers[key]:,} {word}" for key, word in words.items() if key in numbers)
     missing = f", {numbers['missing_values']:,} values missing" if numbers.get("missing_values") else ""
     names = found.feature_names or [f"{numbers['dimensions']} dimensions"]
+    categories = numbers.get("categories", {})
+    names = [f"{name} ({_counted(categories[name])})" if name in categories else name for name in names]
     return f"Read {what}{missing}; values: {', '.join(names[:8])}{' …' if len(names) > 8 else ''}."
+
+
+def _counted(names: list[str]) -> str:
+    """Return how many categories there are, and which, if they are few."""
+    return f"{len(names)} categories" + (f": {', '.join(names)}" if len(names) <= _FEW else "")
 
 
 def restarts_found_best(fit: Any) -> tuple[int, int]:

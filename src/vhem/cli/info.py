@@ -63,8 +63,7 @@ def _of_model(path: Path) -> tuple[dict[str, Any], str]:
         lines.append(f"dimensions: {', '.join(found.feature_names)}")
     if isinstance(content, H3M):
         numbers["ids"] = content.ids
-        shown = ", ".join(map(str, content.ids[:12]))
-        lines.append(f"ids: {shown}{f' … ({len(content)})' if len(content) > 12 else ''}")
+        lines.append(f"ids: {_first(content.ids)}")
     return numbers, "\n".join([*lines, *_origin(numbers["vhem"], numbers["about"])])
 
 
@@ -84,11 +83,17 @@ def _shown(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def _first(names: list[Any]) -> str:
+    """Return names as text: only the first of very many."""
+    shown = ", ".join(map(str, names[:12]))
+    return f"{shown} … ({len(names)})" if len(names) > 12 else shown
+
+
 def _of_sequences(found: Input) -> str:
     numbers = summary.of_input(found)
     lines = [summary.input_text(found), f"lengths: {numbers['shortest']} to {numbers['longest']}"]
     for role, columns in numbers["columns"].items():
-        lines.append(f"{role}: {columns if isinstance(columns, str) else ', '.join(columns)}")
+        lines.append(f"{role}: {columns if isinstance(columns, str) else _first(columns)}")
     if person := ungrouped(found):
         lines.append(f"group: none; for one HMM per {person}, give --group {person}")
     return "\n".join(lines)

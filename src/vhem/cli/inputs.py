@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import InputError, InputTypeError
 from vhem._support.paths import existing_file
 from vhem.cli.run_folder import RUN, RunFolder
+from vhem.cli.shared import LONGEST_TAU
 from vhem.files import describe, from_emhmm, from_json, from_npz, load
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
@@ -18,6 +20,8 @@ from vhem.sequences.readers.doubts import warn_of_doubts
 from vhem.sequences.readers.options import Options
 from vhem.sequences.readers.read import read_with_roles
 from vhem.sequences.readers.roles import Roles, likely_group
+
+_TAU_OF_MODELS = 10
 
 
 class Input(NamedTuple):
@@ -71,8 +75,22 @@ def read_sequences_or_hmms(path: Path, options: Options) -> Input:
     if isinstance(found.content, HMM):
         found = found._replace(content=H3M([found.content]))
     if not isinstance(found.content, (H3M, Sequences)):
-        raise TypeError(f"{path} holds a {type(found.content).__name__}; HMMs (an H3M) or sequences are needed.")
+        raise InputTypeError(
+            "{path} holds a {kind}; HMMs (an H3M) or sequences are needed",
+            path=path, kind=type(found.content).__name__,
+        )  # fmt: skip
     return found
+
+
+def chosen_tau(given: int | None, found: Input) -> tuple[int, str]:
+    """Return the length of the virtual sequences, about that of the real ones unless given, and where it comes from."""
+    if given is not None:
+        return given, ""
+    if found.typical_length is None:
+        return _TAU_OF_MODELS, "; the length of the original sequences is unknown: set --tau to about that"
+    behind = "" if isinstance(found.content, Sequences) else " behind the HMMs"
+    limit = f", at most {LONGEST_TAU}" if found.typical_length > LONGEST_TAU else ""
+    return min(found.typical_length, LONGEST_TAU), f", the median length of the sequences{behind}{limit}"
 
 
 def check_columns(found: Input) -> None:
@@ -84,7 +102,10 @@ def check_columns(found: Input) -> None:
     if empty:
         rest = ",".join(name for name in names if name not in empty)
         cure = f"leave it out: --values {rest}" if rest else "fill it, or name other columns with --values"
-        raise ValueError(f"column {', '.join(map(repr, empty))} has no value in any row; {cure}.")
+        raise InputError(
+            "column {names} has no value in any row", "{cure}",
+            names=", ".join(map(repr, empty)), cure=cure,
+        )  # fmt: skip
 
 
 def ungrouped(found: Input) -> str | None:
@@ -98,5 +119,5 @@ def read_sequences_only(path: Path, options: Options) -> Input:
     """Read sequences, and refuse models."""
     found = read_sequences_or_hmms(path, options)
     if not isinstance(found.content, Sequences):
-        raise TypeError(f"{path} holds HMMs; sequences are needed here.")
+        raise InputTypeError("{path} holds HMMs", "sequences are needed here", path=path)
     return found

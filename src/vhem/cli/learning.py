@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.arrays import IntArray
+from vhem._support.errors import InputError, InputWarning
 from vhem.cli.inputs import Input, check_columns, ungrouped
 from vhem.cli.session import Session, remember
 from vhem.cli.shared import LearningOptions, RunOptions
@@ -49,11 +50,8 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
         return found.content
     check_columns(found)
     if learning.per == "auto" and (person := ungrouped(found)):
-        warnings.warn(
-            f"every sequence gets its own HMM; for one HMM per {person}, give --group {person}, or --per sequence "
-            "if this is intended.",
-            stacklevel=2,
-        )
+        cure = "for one HMM per {person}, give --group {person}, or --per sequence if this is intended"
+        warnings.warn(InputWarning("every sequence gets its own HMM", cure, person=person), stacklevel=2)
     parts = _parts(found.content, learning)
     n_parts = len(parts.begins) - 1
     folder = out / PARTIAL if out is not None and n_parts > 1 else None
@@ -87,7 +85,7 @@ def forget_parts(out: Path) -> None:
 def _parts(sequences: Sequences, learning: LearningOptions) -> Parts:
     groups = sequences.groups
     if learning.per == "group" and groups is None:
-        raise ValueError("--per group needs groups; name their column, such as the person, with --group.")
+        raise InputError("--per group needs groups", "name their column, such as the person, with --group")
     grouped = groups is not None and learning.per != "sequence"
     if not grouped:
         owner, names = np.arange(len(sequences)), list(sequences.ids)

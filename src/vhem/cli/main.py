@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import vhem
+from vhem.cli.app import app as browser_app
 from vhem.cli.cluster import cluster
 from vhem.cli.commands import Command, Commands
 from vhem.cli.convert import convert
@@ -113,10 +114,10 @@ def _run_experiment(run: Callable[[], list[Path]]) -> None:
 
 def _add(commands: typer.Typer, command: Callable[..., None]) -> None:
     """Make a function a command; lists of commands show its whole first line, which click would truncate."""
-    commands.command(cls=Command, short_help=(command.__doc__ or "").partition("\n")[0])(command)
+    commands.command(command.__name__, cls=Command, short_help=(command.__doc__ or "").partition("\n")[0])(command)
 
 
-for command in (cluster, number, fit, tree, mixture, score, report, plot, convert, info, demo):
+for command in (cluster, number, fit, tree, mixture, score, report, plot, convert, info, demo, browser_app):
     _add(app, command)
 for study in (motion, handwriting, music):
     _add(experiments, study)

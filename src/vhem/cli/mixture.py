@@ -6,9 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
+from vhem._support.errors import InputError
 from vhem.cli import in_words as summary
-from vhem.cli.cluster import chosen_tau
-from vhem.cli.inputs import Input, check_columns, read_sequences_only
+from vhem.cli.inputs import Input, check_columns, chosen_tau, read_sequences_only
 from vhem.cli.partitions import PARTS, PartOptions, mixture_of_parts
 from vhem.cli.run_folder import RunWriter
 from vhem.cli.session import Session, show
@@ -64,11 +64,11 @@ def mixture(
         mixture_of_parts(writer, data, clusters, table, learning, run, options)
         return
     if dask is not None:
-        raise ValueError("--dask needs --partitions here: without it, EM runs in this process.")
-    with Session(run.quiet) as session:
+        raise InputError("--dask needs --partitions here: without it, EM runs in this process")
+    with Session(run.quiet, run.progress) as session:
         states = learning.n_states()
         if not isinstance(states, int):
-            raise ValueError(f"--states must be one number for a mixture, got {learning.states!r}.")
+            raise InputError("--states must be one number for a mixture, got {states!r}", states=learning.states)
         found = read_sequences_only(data, table.reading())
         check_columns(found)
         session.begin(f"learning a mixture of {clusters} HMMs")

@@ -41,7 +41,16 @@ _ALWAYS = {
     "decimal": "--decimal",
     "encoding": "--encoding",
     "sheet": "--sheet",
+    "categories": "--categories",
+    "other": "--other",
+    "weights": "--weights",
+    "wide": "--wide",
     "executor": "--dask",
+    "image": "--image",
+    "extent": "--extent",
+    "crop": "--crop",
+    "colors": "--color",
+    "cluster_names": "--cluster-name",
 }
 _SWITCHES = {("on_error", "'skip'"): "--skip-broken", ("id", "[]"): "--one-sequence"}
 

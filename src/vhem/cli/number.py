@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from sklearn.base import clone
 
 from vhem.cli import in_words as summary
-from vhem.cli.cluster import chosen_tau
-from vhem.cli.inputs import Input, read_sequences_or_hmms
+from vhem.cli.inputs import Input, chosen_tau, read_sequences_or_hmms
 from vhem.cli.learning import learned
 from vhem.cli.naming import Doing
 from vhem.cli.run_folder import RunFolder
@@ -28,10 +28,11 @@ from vhem.cli.shared import (
 )
 from vhem.estimators.selection import ClusterNumbers, choose_n_clusters
 from vhem.estimators.vhem import VHEM
+from vhem.models import H3M
 from vhem.sequences import Sequences
 
 _FOLDS, _RESAMPLES = 5, 10
-_STABLE = 0.7  # below this, halves of the HMMs agree too little to speak of clusters
+STABLE = 0.7  # below this, halves of the HMMs agree too little to speak of clusters
 _SEQUENCES_PER_HMM = 10.0  # if unknown
 _MEANINGS = {
     "held_out": "held-out likelihood: do clusters of some HMMs represent the others? Higher is better; "
@@ -65,27 +66,33 @@ def number(
 
         vhem number fixations.csv --id subject,trial --group subject --clusters 2,3,4,8 --json
     """
-    with Session(run.quiet) as session:
+    with Session(run.quiet, run.progress) as session:
         candidates = several("--clusters", clusters)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, None, learning, run, session)
         length, why = chosen_tau(tau, found)
-        evidence = _sequences_per_hmm(data, found, len(hmms))
-        session.begin(f"comparing {len(set(candidates))} numbers of clusters of {len(hmms)} HMMs", Doing.CLUSTERING)
-        n_fits = sum(min(_FOLDS, len(hmms)) + 1 + 2 * _RESAMPLES * (k > 1) for k in set(candidates))
+        evidence = sequences_per_hmm(data, found, len(hmms))
         settings = VHEM(
             n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts, max_iter=learning.max_iter,
-            n_jobs=run.jobs, callback=session.clustering(learning.max_iter, n_fits),
+            random_state=run.seed, n_jobs=run.jobs,
         )  # fmt: skip
-        result = choose_n_clusters(hmms, candidates, settings, _FOLDS, _RESAMPLES, evidence, run.seed)
+        result = compare(settings, hmms, candidates, evidence, session)
         notes = session.gather_warnings()
     text = f"{summary.input_text(found)}\nNumbers of clusters for {len(hmms)} HMMs (tau {length}{why}):\n\n"
-    text += f"{_table(result)}\n\n{advice(result, data)}"
+    text += f"{criteria_table(result)}\n\n{advice(result, data)}"
     numbers = {"input": summary.of_input(found), "tau": length, "sequences_per_hmm": evidence}
-    show(text, numbers | _as_lists(result) | {"notes": notes}, run.json)
+    show(text, numbers | as_lists(result) | {"notes": notes}, run.json)
 
 
-def _sequences_per_hmm(data: Path, found: Input, n_hmms: int) -> float:
+def compare(settings: VHEM, hmms: H3M, candidates: list[int], evidence: float, session: Session) -> ClusterNumbers:
+    """Compare numbers of clusters, and show how far that is."""
+    session.begin(f"comparing {len(set(candidates))} numbers of clusters of {len(hmms)} HMMs", Doing.CLUSTERING)
+    n_fits = sum(min(_FOLDS, len(hmms)) + 1 + 2 * _RESAMPLES * (k > 1) for k in set(candidates))
+    watched = clone(settings).set_params(callback=session.clustering(settings.max_iter, n_fits))
+    return choose_n_clusters(hmms, candidates, watched, _FOLDS, _RESAMPLES, evidence, settings.random_state)
+
+
+def sequences_per_hmm(data: Path, found: Input, n_hmms: int) -> float:
     """Return how many sequences an HMM was learned from, on average: the evidence that BIC assumes."""
     if isinstance(found.content, Sequences):
         return len(found.content) / n_hmms
@@ -93,7 +100,7 @@ def _sequences_per_hmm(data: Path, found: Input, n_hmms: int) -> float:
     return known / n_hmms if known else _SEQUENCES_PER_HMM
 
 
-def _table(result: ClusterNumbers) -> str:
+def criteria_table(result: ClusterNumbers) -> str:
     """Return one line per number with its criteria; a star marks the best."""
     best = result.best
     lines = [f"{'clusters':>8} {'held-out':>12} {'± s.e.':>8} {'BIC':>14} {'stability':>10}"]
@@ -112,7 +119,7 @@ def advice(result: ClusterNumbers, data: Path) -> str:
     lines = [f"{best[name]} by {meaning}" for name, meaning in _MEANINGS.items()]
     if len(result.n_clusters) == 1:
         lines.append("\nThere is nothing to compare: give several numbers.")
-    elif result.stability.max() < _STABLE:
+    elif result.stability.max() < STABLE:
         lines.append(
             f"\nNo number is stable (the best has {result.stability.max():.2f}): there may be no clusters, or too few "
             "HMMs or --restarts to find them."
@@ -128,5 +135,6 @@ def advice(result: ClusterNumbers, data: Path) -> str:
     return "\n".join(lines)
 
 
-def _as_lists(result: ClusterNumbers) -> dict[str, Any]:
+def as_lists(result: ClusterNumbers) -> dict[str, Any]:
+    """Return the criteria as JSON can hold them."""
     return {name: column.tolist() for name, column in result._asdict().items()} | {"best": result.best}

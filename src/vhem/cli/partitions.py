@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from vhem._support.errors import InputError
 from vhem._support.optional import how_to_install
 from vhem.cli import in_words as summary
 from vhem.cli.run_folder import RunWriter
@@ -45,7 +46,10 @@ def executor_at(address: str | None) -> Iterator[Any]:
     try:
         client = Client(address, timeout=_CONNECT)  # type: ignore[no-untyped-call]
     except OSError:
-        raise ValueError(f"there is no Dask scheduler at {address}; start one with `dask scheduler`.") from None
+        raise InputError(
+            "there is no Dask scheduler at {address}", "start one with `dask scheduler`",
+            address=address,
+        ) from None  # fmt: skip
     with client:
         yield client
 
@@ -60,10 +64,10 @@ def mixture_of_parts(
     options: PartOptions,
 ) -> None:
     """Learn a mixture from data of any size, and label all sequences in a second pass."""
-    with Session(run.quiet) as session, executor_at(options.dask) as executor:
+    with Session(run.quiet, run.progress) as session, executor_at(options.dask) as executor:
         states = learning.n_states()
         if not isinstance(states, int):
-            raise ValueError(f"--states must be one number for a mixture, got {learning.states!r}.")
+            raise InputError("--states must be one number for a mixture, got {states!r}", states=learning.states)
         parts, names = _parts(data, table, options)
         length, out = _typical_length(parts), writer.path
         tau = options.tau or min(length or LONGEST_TAU, LONGEST_TAU)
@@ -93,13 +97,13 @@ def mixture_of_parts(
 def _parts(data: Path, table: TableOptions, options: PartOptions) -> tuple[list[Part], list[str]]:
     """Return the parts, and the columns of values, which are the same in all of them."""
     if table.group is not None or table.one_sequence:
-        raise ValueError(
-            "--group and --one-sequence do not work with --partitions, which treats every sequence separately."
-        )
+        raise InputError(
+            "--group and --one-sequence do not work with --partitions, which treats every sequence separately",
+        )  # fmt: skip
     if table.decimal != "auto" or table.encoding is not None or table.sheet is not None:
-        raise ValueError(
-            "--decimal, --encoding and --sheet do not work with --partitions; run `vhem convert` on the files first."
-        )
+        raise InputError(
+            "--decimal, --encoding and --sheet do not work with --partitions", "run `vhem convert` on the files first",
+        )  # fmt: skip
     parts = read_parts(data, listed(table.id), table.time, listed(table.values), options.rows_per_part)
     names = listed(table.values)
     if names is None:  # tables of text or arrays; Parquet needs them given

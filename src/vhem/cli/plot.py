@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from vhem._support.errors import InputError
 from vhem._support.optional import how_to_install
 from vhem._support.paths import existing_file
 from vhem.cli.report import Classes, Extent, Folder, ImageFile, edges
@@ -42,7 +43,7 @@ def plot(
         vhem plot tree --classes groups.csv --format pdf -o figures
     """
     if kind not in ("png", "svg", "pdf"):
-        raise ValueError(f"--format must be png, svg or pdf, got {kind!r}.")
+        raise InputError("--format must be png, svg or pdf, got {kind!r}", kind=kind)
     run = RunFolder(folder)
     content = read_clustering(ctx, run, False, classes, [])
     target = out or folder / PICTURES

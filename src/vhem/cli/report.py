@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from vhem._support.errors import InputError
 from vhem.cli.run_clustering import read_clustering
 from vhem.cli.run_folder import REPORT, RUN, RunFolder
 
@@ -44,6 +45,18 @@ def report(
     classes: Classes = None,
     image: ImageFile = None,
     extent: Extent = None,
+    cluster_name: Annotated[
+        list[str] | None,
+        typer.Option(help="Name of cluster 1, then of cluster 2, …: repeat the option.", show_default=False),
+    ] = None,
+    color: Annotated[
+        list[str] | None,
+        typer.Option(help="Colour of state 1, then of state 2, …, such as #0072b2: repeat it.", show_default=False),
+    ] = None,
+    crop: Annotated[
+        str | None,
+        typer.Option(help="Part of the image or map to show: left,right,bottom,top.", show_default=False),
+    ] = None,
     sequences: Annotated[bool, typer.Option(help="Show the sequences, which are read again from their file.")] = True,
     max_megabytes: Annotated[float, typer.Option(help="Maximum size of the file.")] = 5.0,
     open_it: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
@@ -56,7 +69,7 @@ def report(
 
         vhem report out --image face.png --classes groups.csv --title "How people look at faces" -o report.html
     """
-    from vhem.report.page import write_clustering  # noqa: PLC0415  (commands load only what they need)
+    from vhem.report.page import Look, write_clustering  # noqa: PLC0415  (commands load only what they need)
 
     run, notes = RunFolder(folder), list[str]()
     content = read_clustering(ctx, run, sequences, classes, notes)
@@ -71,6 +84,7 @@ def report(
         warnings=content.run.warnings,
         max_megabytes=max_megabytes,
         notes=notes,
+        look=Look(cluster_name or [], color or [], edges(crop, "--crop")),
     )
     for note in notes:
         typer.echo(f"note: {note}", err=True)
@@ -79,12 +93,16 @@ def report(
         webbrowser.open(Path(path).resolve().as_uri())
 
 
-def edges(text: str | None) -> tuple[float, float, float, float] | None:
-    """Return the four numbers of --extent."""
+def edges(text: str | None, option: str = "--extent") -> tuple[float, float, float, float] | None:
+    """Return the four numbers of --extent or --crop."""
     if text is None:
         return None
     try:
         left, right, bottom, top = (float(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"--extent must be left,right,bottom,top, such as 0,640,480,0, got {text!r}.") from None
+        raise InputError(
+            "{option} must be left,right,bottom,top, such as 0,640,480,0, got {text!r}",
+            option=option,
+            text=text,
+        ) from None
     return left, right, bottom, top

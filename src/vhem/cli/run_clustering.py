@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from vhem._support.errors import InputError
 from vhem._support.paths import existing_file
 from vhem.cli.run_folder import RunFolder
 from vhem.files.labels import as_written
@@ -23,10 +24,11 @@ def read_clustering(
 ) -> Clustering:
     """Return what a run found; if its sequences cannot be read again, that is added to `notes`."""
     if run.command not in _METHODS:
-        raise ValueError(
-            f"{run.path} was made by `vhem {run.command}`, which does not cluster; run "
-            f"`vhem cluster {run.path} --clusters 3 -o clusters` first."
-        )
+        raise InputError(
+            "{path} was made by `vhem {command}`, which does not cluster",
+            "run `vhem cluster {path} --clusters 3 -o clusters` first",
+            path=run.path, command=run.command,
+        )  # fmt: skip
     ids = run.labels.ids
     inputs = None if run.command == "mixture" else run.hmms
     data = _sequences(run, notes) if with_sequences else None
@@ -87,13 +89,22 @@ def read_classes(path: Path, ids: list[str]) -> list[str]:
     delimiter = max(",;\t", key=text.partition("\n")[0].count)
     header, *rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if row] or [[]]
     if len(header) != 2 and not {"id", "class"} <= set(header):
-        raise ValueError(f"{path} must have two columns, id and class, with a header; it has {header}.")
+        raise InputError(
+            "{path} must have two columns, id and class, with a header; it has {header}",
+            path=path, header=header,
+        )  # fmt: skip
     key, value = (header.index(name) if name in header else k for k, name in enumerate(("id", "class")))
     known: dict[str, str] = {}
     for row in ([as_written(cell) for cell in row] for row in rows):
         if len(row) > max(key, value) and known.setdefault(row[key], row[value]) != row[value]:
-            raise ValueError(f"{path} has two classes for {row[key]!r}: {known[row[key]]!r} and {row[value]!r}.")
+            raise InputError(
+                "{path} has two classes for {id!r}: {known!r} and {other!r}",
+                path=path, id=row[key], known=known[row[key]], other=row[value],
+            )  # fmt: skip
     missing = [name for name in ids if name not in known]
     if missing:
-        raise ValueError(f"{path} has no class for {missing[0]!r} ({len(missing)} of {len(ids)} ids are missing).")
+        raise InputError(
+            "{path} has no class for {missing!r} ({n} of {m} ids are missing)",
+            path=path, missing=missing[0], n=len(missing), m=len(ids),
+        )  # fmt: skip
     return [known[name] for name in ids]

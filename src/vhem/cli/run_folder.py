@@ -43,6 +43,7 @@ import tomli_w
 import typer
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputTypeError
 from vhem._support.saving import Saveable
 from vhem.cli.shared import TableOptions
 from vhem.estimators.hierarchy import HierarchicalVHEM
@@ -124,7 +125,10 @@ class RunFolder:
         """The hierarchy that `vhem tree` made."""
         found = load(self._file(TREE))
         if not isinstance(found, HierarchicalVHEM):
-            raise TypeError(f"{self.path / TREE} holds a {type(found).__name__}, not a HierarchicalVHEM.")
+            raise InputTypeError(
+                "{path} holds a {kind}, not a HierarchicalVHEM",
+                path=self.path / TREE, kind=type(found).__name__,
+            )  # fmt: skip
         return found
 
     @cached_property
@@ -168,7 +172,10 @@ class RunFolder:
     def _mixture(self, name: str) -> H3M:
         found = load(self._file(name))
         if not isinstance(found, H3M):
-            raise TypeError(f"{self.path / name} holds a {type(found).__name__}, not an H3M.")
+            raise InputTypeError(
+                "{path} holds a {kind}, not an H3M",
+                path=self.path / name, kind=type(found).__name__,
+            )  # fmt: skip
         return found
 
     def _file(self, name: str) -> Path:
@@ -299,16 +306,20 @@ def _check_free(out: Path, run: dict[str, Any], overwrite: bool) -> None:
 
 def recorded(ctx: typer.Context) -> dict[str, Any]:
     """Return the options of a command and the versions used; paths are made absolute, so that it can be repeated."""
-    skipped = ("config", "json", "quiet", "overwrite")
+    skipped = ("config", "json", "quiet", "progress", "overwrite")
     given = {key: value for key, value in ctx.params.items() if value not in (None, (), []) and key not in skipped}
     options = {key: _as_toml(value) for key, value in given.items()}
+    if str(options.get("clusters")).isdecimal():  # a range is text, a number is a number
+        options["clusters"] = int(options["clusters"])
     made = provenance({})
     made_with = {**made["versions"], "engine": made["engine"]}
     return {"command": str(ctx.info_name), "options": options, "made_with": made_with}
 
 
 def _as_toml(value: Any) -> Any:
-    return str(value.resolve()) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+    if isinstance(value, (list, tuple)):
+        return [_as_toml(one) for one in value]
+    return str(value.resolve()) if isinstance(value, Path) else value
 
 
 def record(ctx: typer.Context, path: Path) -> None:

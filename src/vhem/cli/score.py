@@ -13,6 +13,7 @@ import typer
 from scipy.special import softmax
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputError, InputTypeError
 from vhem.cli.inputs import read_model, read_sequences_only
 from vhem.cli.run_folder import CENTERS, record
 from vhem.cli.shared import Data, RunOptions, TableOptions, expanded
@@ -58,11 +59,11 @@ def score(
         vhem score --config scores.run.toml
     """
     if per not in ("auto", "sequence", "group"):
-        raise ValueError(f"--per must be auto, sequence or group, got {per!r}.")
+        raise InputError("--per must be auto, sequence or group, got {per!r}", per=per)
     h3m, names = _model(model)
     sequences = _sequences_for(names, data, table)
     if per == "group" and sequences.groups is None:
-        raise ValueError("--per group needs groups; name their column, such as the person, with --group.")
+        raise InputError("--per group needs groups", "name their column, such as the person, with --group")
     likelihoods = h3m.log_likelihoods(sequences, run.jobs)
     rows = _scores(h3m, _named(sequences), likelihoods, sequences.lengths)
     of_groups = None if sequences.groups is None or per == "sequence" else _group_scores(h3m, sequences, likelihoods)
@@ -87,7 +88,10 @@ def _model(path: Path) -> tuple[H3M, list[str] | None]:
     found = getattr(read.content, "centers_", getattr(read.content, "model_", read.content))  # of a fitted estimator
     h3m = H3M([found]) if isinstance(found, HMM) else found
     if not isinstance(h3m, H3M):
-        raise TypeError(f"{path} holds a {type(h3m).__name__}; an HMM, or a mixture of HMMs, is needed.")
+        raise InputTypeError(
+            "{path} holds a {kind}", "an HMM, or a mixture of HMMs, is needed",
+            path=path, kind=type(h3m).__name__,
+        )  # fmt: skip
     return h3m, read.feature_names
 
 
@@ -135,8 +139,9 @@ def _sequences_for(names: list[str] | None, data: Path, table: TableOptions) -> 
     if same or table.values is not None:
         return cast("Sequences", found.content)
     if not set(names or ()) <= set(found.feature_names or ()):
-        raise ValueError(
-            f"the model was learned from {', '.join(names or ())}, but the values of {data} are "
-            f"{', '.join(found.feature_names or ())}; name the corresponding columns with --values."
-        )
+        raise InputError(
+            "the model was learned from {names}, but the values of {data} are {known}",
+            "name the corresponding columns with --values",
+            names=", ".join(names or ()), data=data, known=", ".join(found.feature_names or ()),
+        )  # fmt: skip
     return cast("Sequences", read_sequences_only(data, table.reading()._replace(values=names)).content)

@@ -16,6 +16,7 @@ from vhem.em.progress import FitProgress, Progress
 from vhem.scale.progress import PartProgress
 
 _PLAIN_EVERY = 5.0  # seconds between lines if there is no terminal
+_JSON_EVERY = 0.04  # the same if a program reads them
 
 #: What an interrupted command leaves behind; reported when Ctrl-C is caught.
 kept = "Nothing was written."
@@ -42,10 +43,15 @@ class Session:
     ----------
     quiet : bool
         Show no progress.
+    progress : {"auto", "json"}
+        Show progress to people, or write it to stderr for programs, one JSON object per line: ``step`` when something
+        begins; ``done`` (a share), ``detail``, and of a clustering ``bound``, ``restart``, ``restarts`` and
+        ``iteration``, as it proceeds; ``note`` for a warning.
     """
 
-    def __init__(self, quiet: bool = False) -> None:
+    def __init__(self, quiet: bool = False, progress: str = "auto") -> None:
         self.quiet = quiet
+        self.as_json = progress == "json"
         self.warnings: list[str] = []
         self._bar: Any = None
         self._task: Any = None
@@ -65,7 +71,7 @@ class Session:
         self._catcher.__exit__(kind, value, trace)
         self.gather_warnings()
         for message in self.warnings:
-            typer.echo(f"note: {message}", err=True)
+            typer.echo(json.dumps({"note": message}) if self.as_json else f"note: {message}", err=True)
 
     def gather_warnings(self) -> list[str]:
         """Return the warnings so far, each once, in the command's words."""
@@ -83,7 +89,9 @@ class Session:
         self._end_bar()
         self._what, self._begin = what, time.monotonic()
         self._last = self._begin
-        if self.quiet or not sys.stderr.isatty():
+        if self.as_json:
+            typer.echo(json.dumps({"step": what}), err=True)
+        if self.quiet or self.as_json or not sys.stderr.isatty():
             return
         from rich.console import Console  # noqa: PLC0415  (only if there is a terminal)
         from rich.progress import BarColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
@@ -99,8 +107,11 @@ class Session:
         self._task = self._bar.add_task(what, total=1.0, detail="")
         self._bar.start()
 
-    def update(self, done: float, detail: str) -> None:
-        """Show that a share of the work is done."""
+    def update(self, done: float, detail: str, **facts: float) -> None:
+        """Show that a share of the work is done; `facts` are for programs."""
+        if self.as_json:
+            self._write(done, detail, facts)
+            return
         if self._bar is not None:
             self._bar.update(self._task, completed=done, detail=detail)
             return
@@ -110,6 +121,13 @@ class Session:
         self._last = now
         left = f", about {(now - self._begin) * (1 - done) / done:.0f} s left" if done > 0.01 else ""
         typer.echo(f"{self._what}: {done:.0%}, {detail}{left}", err=True)
+
+    def _write(self, done: float, detail: str, facts: dict[str, float]) -> None:
+        """Write where the work stands, but not so often that writing becomes the work."""
+        now = time.monotonic()
+        if now - self._last >= _JSON_EVERY:
+            self._last = now
+            typer.echo(json.dumps({"done": round(done, 4), "detail": detail, **facts}), err=True)
 
     def _end_bar(self) -> None:
         if self._bar is not None:
@@ -141,7 +159,10 @@ class Session:
                 shares.clear()
                 done = 0.0
             detail = f"restart {progress.restart + 1} of {progress.n_restarts}, bound {progress.lower_bound:.6g}"
-            self.update(min(1.0, (finished + done) / n_fits), detail)
+            self.update(
+                min(1.0, (finished + done) / n_fits), detail, bound=progress.lower_bound,
+                restart=progress.restart + 1, restarts=progress.n_restarts, iteration=progress.iteration,
+            )  # fmt: skip
 
         return callback
 

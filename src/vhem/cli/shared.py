@@ -18,6 +18,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from vhem._support.errors import InputError
 from vhem.em.topology import TOPOLOGIES
 from vhem.sequences.readers.options import Options
 
@@ -53,7 +54,34 @@ def several(option: str, text: str) -> list[int]:
             return list(range(low, high + 1))
     except ValueError:
         pass
-    raise ValueError(f"{option} must be like 3, 1-5 or 2,4, got {text!r}.")
+    raise InputError("{option} must be like 3, 1-5 or 2,4, got {text!r}", option=option, text=text)
+
+
+def named_lists(parts: list[str] | None) -> dict[str, list[str] | None] | None:
+    """Return columns, perhaps each with a list: what was written as `page,action` or `page=search+cart,action`.
+
+    Examples
+    --------
+    >>> named_lists(["page=search+cart,action"])
+    {'page': ['search', 'cart'], 'action': None}
+    """
+    found: dict[str, list[str] | None] = {}
+    for part in listed(parts) or []:
+        name, given, names = part.partition("=")
+        found[name.strip()] = [one.strip() for one in names.split("+")] if given else None
+    return found or None
+
+
+def _wide(parts: list[str] | None) -> str | dict[str, str] | None:
+    """Return the columns of a wide table, as `read_sequences` takes them: by channel if channels are named."""
+    if not parts:
+        return None
+    if not any("=" in part for part in parts):
+        return ",".join(parts)
+    pairs = [part.partition("=") for part in parts]
+    if not all(given for _, given, _ in pairs):
+        raise ValueError("--wide must name every channel, as in --wide work=w1:w9 --wide home=h1:h9, or none.")
+    return {name.strip(): columns for name, _, columns in pairs}
 
 
 @dataclasses.dataclass
@@ -78,6 +106,33 @@ class TableOptions:
     group: Annotated[
         str | None, _option("--group", help="Column that groups sequences, such as the person.", panel=_TABLE)
     ] = None
+    categories: Annotated[
+        list[str] | None,
+        _option(
+            "--categories",
+            help="Columns that hold categories: page,action. Also page=search+cart+paid: only these, in this order.",
+            panel=_TABLE,
+        ),
+    ] = None
+    other: Annotated[
+        str | None,
+        _option("--other", help="What categories that are not listed, or not known, count as.", panel=_TABLE),
+    ] = None
+    weights: Annotated[
+        str | None, _option("--weights", help="Column with a case weight per sequence.", panel=_TABLE)
+    ] = None
+    wide: Annotated[
+        list[str] | None,
+        _option(
+            "--wide",
+            help="Each row is a sequence; its columns: first:last or a pattern. Also channel=first:last.",
+            panel=_TABLE,
+        ),
+    ] = None
+    join: Annotated[
+        list[Path] | None,
+        _option("--join", help="A further table of the same sequences, as another channel; by id.", panel=_TABLE),
+    ] = None
     one_sequence: Annotated[
         bool, _option("--one-sequence", help="Each file is one sequence, without an id column.", panel=_TABLE)
     ] = False
@@ -94,7 +149,8 @@ class TableOptions:
         names = [] if self.one_sequence else listed(self.id)
         return Options(
             names, self.time, listed(self.values), self.group, self.decimal, self.encoding,
-            0 if self.sheet is None else self.sheet,
+            0 if self.sheet is None else self.sheet, named_lists(self.categories), self.other, self.weights,
+            _wide(self.wide), tuple(self.join or ()),
         )  # fmt: skip
 
 
@@ -144,7 +200,7 @@ class LearningOptions:
 
     def __post_init__(self) -> None:
         if self.per not in ("auto", "sequence", "group"):
-            raise ValueError(f"--per must be auto, sequence or group, got {self.per!r}.")
+            raise InputError("--per must be auto, sequence or group, got {per!r}", per=self.per)
 
     def n_states(self) -> int | list[int]:
         """Return the number of states, or the numbers to choose from."""
@@ -161,14 +217,17 @@ def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
         run = tomllib.loads(file.read_text(encoding="utf-8"))
         command, options = run.get("command"), dict(run["options"])
     except OSError:
-        raise ValueError(f"{file} cannot be read.") from None
+        raise InputError("{file} cannot be read", file=file) from None
     except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as fault:
-        raise ValueError(f"{file} is not a configuration file: {fault}.") from None
+        raise InputError("{file} is not a configuration file: {fault}", file=file, fault=fault) from None
     known = {parameter.name for parameter in ctx.command.params}
     if command is not None and command != ctx.info_name:
-        raise ValueError(f"{file} was written by `vhem {command}`, not by `vhem {ctx.info_name}`.")
+        raise InputError(
+            "{file} was written by `vhem {command}`, not by `vhem {info_name}`",
+            file=file, command=command, info_name=ctx.info_name,
+        )  # fmt: skip
     if unknown := sorted(set(options) - known):
-        raise ValueError(f"{file} has unknown options: {', '.join(unknown)}.")
+        raise InputError("{file} has unknown options: {names}", file=file, names=", ".join(unknown))
     ctx.default_map = options
     return path
 
@@ -188,6 +247,14 @@ class RunOptions:
     ] = None
     json: Annotated[bool, _option("--json", help="Print the summary as JSON.", panel=_RUN)] = False
     quiet: Annotated[bool, _option("--quiet", "-q", help="Show no progress.", panel=_RUN)] = False
+    progress: Annotated[
+        str,
+        _option(
+            "--progress",
+            help="auto: a bar, or lines of text; json: one JSON object per line, for programs.",
+            panel=_RUN,
+        ),
+    ] = "auto"
     config: Annotated[
         Path | None,
         _option(
@@ -195,6 +262,10 @@ class RunOptions:
             panel=_RUN, is_eager=True, callback=_configured,
         ),
     ] = None  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.progress not in ("auto", "json"):
+            raise InputError("--progress must be auto or json, got {progress!r}", progress=self.progress)
 
 
 Data = Annotated[

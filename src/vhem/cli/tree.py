@@ -7,9 +7,9 @@ from typing import Annotated
 import numpy as np
 import typer
 
+from vhem._support.errors import InputError
 from vhem.cli import in_words as summary
-from vhem.cli.cluster import chosen_tau
-from vhem.cli.inputs import read_sequences_or_hmms
+from vhem.cli.inputs import chosen_tau, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
 from vhem.cli.naming import Doing
 from vhem.cli.run_folder import HMMS, TREE, RunWriter
@@ -55,7 +55,7 @@ def tree(
 
         vhem tree people/ --levels 4,2 -o tree
     """
-    with Session(run.quiet) as session:
+    with Session(run.quiet, run.progress) as session:
         writer, sizes = RunWriter(ctx, out, overwrite), _sizes(levels)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
@@ -92,4 +92,4 @@ def _sizes(levels: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in levels.split(","))
     except ValueError:
-        raise ValueError(f"--levels must be numbers like 8,4,2, got {levels!r}.") from None
+        raise InputError("--levels must be numbers like 8,4,2, got {levels!r}", levels=levels) from None

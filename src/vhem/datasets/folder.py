@@ -8,6 +8,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from vhem._support.errors import InputError
+
 
 def cache_folder() -> Path:
     """Return the folder for downloads."""
@@ -51,7 +53,10 @@ def fetch(url: str, member: str, folder: Path) -> Path:
         with zipfile.ZipFile(archive) as contents:
             found = [name for name in contents.namelist() if Path(name).name == member]
             if not found:
-                raise ValueError(f"{url} has no {member}; it holds {', '.join(contents.namelist()[:5])}.")
+                raise InputError(
+                    "{url} has no {member}; it holds {names}",
+                    url=url, member=member, names=", ".join(contents.namelist()[:5]),
+                )  # fmt: skip
             folder.mkdir(parents=True, exist_ok=True)
             with contents.open(found[0]) as source, (folder / member).open("wb") as target:
                 shutil.copyfileobj(source, target)

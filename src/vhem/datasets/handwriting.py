@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import InputError
 from vhem.datasets.folder import cache_folder, fetch, find_data
 from vhem.sequences import Sequences
 
@@ -107,7 +108,8 @@ def _download_if_missing() -> None:
         fetch(URL, _ORIGINAL, folder)
         if fingerprint(*_from_original(folder / _ORIGINAL)) != FINGERPRINT:
             (folder / _ORIGINAL).unlink()
-            raise ValueError(
-                f"what {URL} holds is not the expected data set, and was deleted. If UCI has changed it, download "
-                f"the file by hand and put it in {_FOLDER}."
-            ) from None
+            raise InputError(
+                "what {url} holds is not the expected data set, and was deleted",
+                "If UCI has changed it, download the file by hand and put it in {folder}",
+                url=URL, folder=_FOLDER,
+            ) from None  # fmt: skip

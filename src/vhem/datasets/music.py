@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import InputError
 from vhem.datasets.folder import find_data
 from vhem.sequences import Sequences
 
@@ -140,7 +141,8 @@ def _lines(path: Path) -> list[str]:
 def _table(path: Path, n_songs: int, n_tags: int) -> FloatArray:
     values = np.array([[float(v) for v in line.replace(",", " ").split()] for line in _lines(path)])
     if values.shape != (n_songs, n_tags):
-        raise ValueError(
-            f"{path} has {values.shape} values, but songNames.txt and vocab.txt name {n_songs} songs and {n_tags} tags."
-        )
+        raise InputError(
+            "{path} has {shape} values, but songNames.txt and vocab.txt name {n_songs} songs and {n_tags} tags",
+            path=path, shape=values.shape, n_songs=n_songs, n_tags=n_tags,
+        )  # fmt: skip
     return values

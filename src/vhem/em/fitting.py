@@ -18,9 +18,12 @@ from vhem.em.pooling import Pooled, learned_from, with_pooled
 from vhem.em.progress import FitReporter
 from vhem.em.sequence_starts import STARTS, start_names
 from vhem.em.settings import Priors, Shape
+from vhem.em.template import template
 from vhem.em.topology import allowed
+from vhem.emissions import Components
 from vhem.kernels.models import Models
 from vhem.models import H3M, HMM
+from vhem.sequences import Sequences
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,7 @@ class FitPlan:
     @staticmethod
     def checked(
         *, n_mix: int, covariance_type: str, topology: str, reg_covar: float, startprob_prior: float,
-        transmat_prior: float, covars_prior: float, max_iter: int, tol: float, **rest: Any,
+        transmat_prior: float, covars_prior: float, max_iter: int, tol: float, emissions: Any = "gaussian", **rest: Any,
     ) -> FitPlan:  # fmt: skip
         """Return a plan made from users' parameters; the number of states is set later."""
         check_values(
@@ -50,8 +53,12 @@ class FitPlan:
         if not isinstance(rest.get("init", "auto"), (H3M, HMM)):
             check_choice("init", rest.get("init", "auto"), ("auto", *STARTS))
         priors = Priors(startprob=startprob_prior, transmat=transmat_prior, covars=covars_prior, reg_covar=reg_covar)
-        shape = Shape(n_states=1, n_mix=n_mix, covariance_type=covariance_type, topology=topology)
+        shape = Shape(n_states=1, n_mix=n_mix, covariance_type=covariance_type, topology=topology, emissions=emissions)
         return FitPlan(shape=shape, priors=priors, limits=Limits(max_iter=max_iter, tol=tol), **rest)
+
+    def template(self, sequences: Sequences) -> Components:
+        """Return one component of the family that these sequences are to be modelled by."""
+        return template(self.shape.emissions, sequences, self.shape.covariance_type, self.init)
 
     def with_states(self, n_states: int) -> FitPlan:
         """Return the plan for HMMs of another size."""

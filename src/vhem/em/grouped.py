@@ -10,8 +10,11 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import Count, InputError
+from vhem.emissions import Components, Gaussian
+from vhem.emissions.components import FamilyPrior
 from vhem.kernels.moments import group_moments
 from vhem.models.evidence import Evidence
+from vhem.models.hmm import check_frames
 from vhem.sequences import Sequences
 
 _RESOLUTION = 1e-13  # of the largest value: smaller deviations are rounding
@@ -26,11 +29,17 @@ class Batch(NamedTuple):
     groups: IntArray  #: (n,) the group of each sequence, never falling
     weights: FloatArray  #: (n,)
     ids: list[Any]  #: one per group
+    emissions: Components  #: one component without leading axes, of the family that the frames are to be modelled by
 
     @property
     def lengths(self) -> IntArray:
         """Frames of each sequence."""
         return np.diff(self.offsets)
+
+    @property
+    def features(self) -> FloatArray:
+        """The frames in numbers that k-means can compare, (N, n)."""
+        return self.emissions.features(self.X)
 
     @property
     def owner(self) -> IntArray:
@@ -65,19 +74,28 @@ class Batch(NamedTuple):
         """Return the first `lengths` frames of some sequences."""
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         rows = np.repeat(self.offsets[sequences] - offsets[:-1], lengths) + np.arange(offsets[-1])
-        return Batch(self.X[rows], offsets, groups.astype(np.int64), self.weights[sequences], ids)
+        return Batch(self.X[rows], offsets, groups.astype(np.int64), self.weights[sequences], ids, self.emissions)
 
     @staticmethod
-    def of(sequences: Sequences, groups: Iterable[Any] | None, sample_weight: npt.ArrayLike | None) -> Batch:
-        """Sort sequences by group, groups in the order of their first sequence; without groups, each is its own."""
+    def of(
+        sequences: Sequences,
+        groups: Iterable[Any] | None,
+        sample_weight: npt.ArrayLike | None,
+        emissions: Components | None = None,
+    ) -> Batch:
+        """Sort sequences by group, groups in the order of their first sequence; without groups, each is its own.
+
+        `emissions` is one component of the family that the frames are to be modelled by; a Gaussian if not given.
+        """
+        like = Gaussian(np.zeros(sequences.n_dims), np.ones(sequences.n_dims)) if emissions is None else emissions
+        check_frames(sequences, like)
         weights = _checked_weights(sample_weight, len(sequences))
         if groups is None:
-            return Batch(
-                sequences.X, sequences.offsets, np.arange(len(sequences)), weights, list(sequences.ids)
-            )._checked()
+            whole = (sequences.X, sequences.offsets, np.arange(len(sequences)), weights, list(sequences.ids), like)
+            return Batch(*whole)._checked()
         names, index = _numbered(groups, len(sequences))
         order = np.argsort(index, kind="stable")
-        whole = Batch(sequences.X, sequences.offsets, index, weights, names)._checked()
+        whole = Batch(sequences.X, sequences.offsets, index, weights, names, like)._checked()
         if (order == np.arange(len(order))).all():
             return whole
         return whole.cut(order, sequences.lengths[order], index[order], names)
@@ -86,7 +104,10 @@ class Batch(NamedTuple):
         total = np.bincount(self.groups, self.weights, len(self.ids))
         if not total.all():
             k = int(np.argmin(total))
-            raise ValueError(f"sample_weight leaves nothing of {self.ids[k]!r}: all its weights are zero. Drop it.")
+            raise InputError(
+                "{sample_weight} leaves nothing of {id!r}: all its weights are zero", "Drop it",
+                id=self.ids[k],
+            )  # fmt: skip
         return self
 
 
@@ -108,23 +129,35 @@ def _checked_weights(sample_weight: npt.ArrayLike | None, n: int) -> FloatArray:
         return np.ones(n)
     weights = np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n,):
-        raise ValueError(f"sample_weight has shape {weights.shape} for {n} sequences; give one weight for each.")
+        raise InputError(
+            "{sample_weight} has shape {shape} for {n} sequences", "give one weight for each",
+            shape=weights.shape, n=n,
+        )  # fmt: skip
     wrong = ~(np.isfinite(weights) & (weights >= 0))
     if wrong.any():
         i = int(np.argmax(wrong))
-        raise ValueError(f"sample_weight[{i}] is {weights[i]}; weights must be finite and not negative.")
+        raise InputError(
+            "{sample_weight}[{i}] is {weight}", "weights must be finite and not negative",
+            i=i, weight=weights[i],
+        )  # fmt: skip
     return weights
 
 
 class Scale(NamedTuple):
-    """Where the values of each group lie and how far they spread, per dimension."""
+    """Where the features of each group lie and how far they spread (for Gaussians: its values), and what is typical."""
 
-    mean: FloatArray  #: (K, d)
-    variance: FloatArray  #: (K, d) always positive
+    mean: FloatArray  #: (K, n)
+    variance: FloatArray  #: (K, n) always positive
+    typical: FamilyPrior  #: of each group, as the family puts it
+    emissions: Components  #: one component of the family
+
+    def take(self, index: IntArray) -> Scale:
+        """Return the scales of the groups at `index`."""
+        return Scale(self.mean[index], self.variance[index], self.typical.take(index), self.emissions)
 
     def repeated(self, n: int) -> Scale:
         """Return the scale of every group n times: for n HMMs of each."""
-        return Scale(*(np.repeat(a, n, axis=0) for a in self))
+        return self.take(np.repeat(np.arange(len(self.mean)), n))
 
     @staticmethod
     def of(batch: Batch) -> Scale:
@@ -133,14 +166,16 @@ class Scale(NamedTuple):
         A group without values takes the mean of all. If nothing varies at all, one hundredth of the size of the values
         is used as the deviation, or one if they are zero.
         """
-        count, mean, squares, extremes = group_moments(batch.X, batch.frame_offsets)
+        offsets = batch.frame_offsets
+        count, mean, squares, extremes = group_moments(batch.features, offsets)
         largest = extremes.max(axis=0)
         total = np.maximum(count.sum(axis=0), 1.0)
         overall = (count * mean).sum(axis=0) / total
         mean = np.where(count > 0, mean, overall)
         pooled = _positive(squares.sum(axis=0) / total, mean.var(axis=0), largest)
         least = np.maximum((_RESOLUTION * largest) ** 2, _LEAST_VARIANCE)
-        return Scale(mean, np.maximum((squares + pooled) / (count + 1.0), least))
+        variance = np.maximum((squares + pooled) / (count + 1.0), least)
+        return Scale(mean, variance, batch.emissions.typical(batch.X, offsets, mean, variance), batch.emissions)
 
 
 def _positive(within: FloatArray, between: FloatArray, largest: FloatArray) -> FloatArray:

@@ -97,7 +97,8 @@ def sequence_statistics(batch: Batch) -> FloatArray:
     """Return the statistics of every sequence in units of their spread; what is unknown is average."""
     whole = batch._replace(groups=np.arange(len(batch.groups)), ids=list(range(len(batch.groups))))
     scale = Scale.of(whole)
-    steps = np.abs(np.diff(batch.X, axis=0, append=batch.X[-1:]))
+    values = batch.features
+    steps = np.abs(np.diff(values, axis=0, append=values[-1:]))
     steps[batch.offsets[1:] - 1] = 0.0
     moved = np.add.reduceat(np.nan_to_num(steps), batch.offsets[:-1], axis=0) / batch.lengths[:, None]
     features = np.concatenate([scale.mean, np.sqrt(scale.variance), moved], axis=1)

@@ -78,6 +78,9 @@ n_states, n_mix : int
     States of each HMM, and Gaussians per state.
 covariance_type : {"diag", "full"}
     Form of the covariances."""
+_EMISSIONS = """\
+emissions : str
+    What the states emit: "gaussian", "categorical" (codes 0, 1, …) or "poisson" (counts)."""
 _TOPOLOGY = """\
 topology : {"ergodic", "left-right", "left-right-skip"}
     Which transitions are possible: all; to stay or move on to the next state; or also to skip one. Left-right HMMs
@@ -98,6 +101,6 @@ callback : callable, optional
 
 #: Puts the shared texts in the place of lines such as ``<random_state>``.
 documented = sharing(
-    random_state=_SEED, n_jobs=_THREADS, sizes=_SIZES, topology=_TOPOLOGY, priors=_PRIORS, limits=_LIMITS,
-    callback=_CALLBACK,
+    random_state=_SEED, n_jobs=_THREADS, sizes=_SIZES, emissions=_EMISSIONS, topology=_TOPOLOGY, priors=_PRIORS,
+    limits=_LIMITS, callback=_CALLBACK,
 )  # fmt: skip

@@ -23,13 +23,14 @@ from vhem.em.mixtures import Items, MixtureProblem, Mixtures
 from vhem.em.random_effects import VaryingItems
 from vhem.em.random_effects_full import FullVaryingItems
 from vhem.em.settings import Priors
+from vhem.emissions import Gaussian
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
 
 _EM_ITERATIONS = 5  # of EM on the sequences, before items may vary
 _ITERATIONS = {"diag": (5, 10), "full": (3, 7)}  # with varying items: of every candidate, and more of the best
 _TOL = 1e-4
-_MOVES, _MUCH_WORK = 3, 250_000  # moves of the search; frames × clusters above which there is one
+_MUCH_WORK = 250_000  # frames × clusters above which the search makes one move
 _TEMPER = 0.5  # of the responsibilities: bounds differ by more than likelihoods do, and frames depend on one another
 _MOST_ITEMS = 1500  # for which the search compares HMMs pairwise
 _MOST_NUMBERS = 3e7  # that varying items may take: items × clusters × states × dimensions
@@ -57,7 +58,8 @@ class Polish:
     base: BaseModels  #: one HMM per item, by which clusters are split
     plan: FitPlan
     n_clusters: int
-    least_gain: float = 0.0  #: nats per item that a move of the search must gain
+    n_moves: int = 3  #: of the search; one if there is much work
+    least_gain: float = 0.0  #: nats per item that a move must gain
     tell: Callable[[str, float], None] = lambda *_: None
 
     @property
@@ -66,7 +68,7 @@ class Polish:
         shape, batch = self.plan.shape, self.batch
         d = batch.X.shape[1] if shape.covariance_type == "diag" else batch.X.shape[1] ** 2
         numbers = len(batch.ids) * self.n_clusters * shape.n_states * (shape.n_states + 4 * d)
-        return shape.n_mix == 1 and numbers <= _MOST_NUMBERS
+        return shape.n_mix == 1 and numbers <= _MOST_NUMBERS and isinstance(batch.emissions, Gaussian)
 
     def learned(self, name: str, labels: IntArray, rng: np.random.Generator, n_init: int = 3) -> Candidate:
         """Learn an HMM from each part of a partition, then EM, then let items vary."""
@@ -88,7 +90,7 @@ class Polish:
             return best
         few = len(self.batch.X) * self.n_clusters <= _MUCH_WORK
         tried: set[tuple[int, int]] = set()
-        for _ in range(_MOVES if few else 1):
+        for _ in range(self.n_moves if few else 1):
             move = _proposed(best, self.base, tried)
             if move is None:
                 break

@@ -20,6 +20,7 @@ from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
 from vhem.models.evidence import Evidence
 
+_MOVES = 1  # of the search
 _LEAST_GAIN = 0.4  # nats per input that a move of the search must gain: an HMM knows less than its sequences
 _LIMITS = Limits(max_iter=20, tol=1e-4)
 
@@ -37,11 +38,12 @@ def polished(
     """Return the clusters that Ward's parts lead to, and the HMM with the highest bound for each."""
     batch = retold(base.models, evidence, rng)
     plan = _plan(base.models, shape, n_threads)
-    polish = Polish(batch=batch, base=base, plan=plan, n_clusters=shape.n_clusters, least_gain=_LEAST_GAIN)
-    first = polish.learned("ward", ward_labels(base, shape.n_clusters, n_threads), rng)
+    K = shape.n_clusters
+    polish = Polish(batch=batch, base=base, plan=plan, n_clusters=K, n_moves=_MOVES, least_gain=_LEAST_GAIN)
+    first = polish.learned("ward", ward_labels(base, K, n_threads), rng)
     best = polish.finished(polish.searched(first, rng))
     labels = best.responsibilities.argmax(axis=1)
-    centers = [_center(base.take(labels == k), best.models.take([k]), n_threads) for k in range(shape.n_clusters)]
+    centers = [_center(base.take(labels == k), best.models.take([k]), n_threads) for k in range(K)]
     return PolishedModels(Models.joined(centers), best.responsibilities)
 
 

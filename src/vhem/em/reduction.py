@@ -71,8 +71,7 @@ class ReductionProblem(Problem[Centers, Reduction]):
         return Step(Centers(update.models, weights, unvisited), excused=np.array([dropped]))
 
     def _prior(self, models: Models) -> Prior | None:
-        if not self.reg_covar:
-            return None
-        assert isinstance(models.components, Gaussian)
+        if not self.reg_covar or not isinstance(models.components, Gaussian):
+            return None  # only variances can be added to
         nothing = (np.zeros(models.startprob.shape), np.zeros(models.transmat.shape))
         return Prior(*nothing, GaussianPrior.none(len(models), models.n_dims, self.reg_covar))

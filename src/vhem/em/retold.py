@@ -29,7 +29,7 @@ def retold(models: Models, evidence: Evidence, rng: np.random.Generator) -> Batc
     states = _walks(models, numbers, lengths)
     X = _frames(models, np.repeat(owner, lengths[owner]), states, rng)
     offsets = np.concatenate([[0], np.cumsum(lengths[owner])]).astype(np.int64)
-    return Batch(X, offsets, owner, np.ones(len(owner)), list(range(len(models))))
+    return Batch(X, offsets, owner, np.ones(len(owner)), list(range(len(models))), models.components.padding())
 
 
 def _walks(models: Models, numbers: IntArray, lengths: IntArray) -> IntArray:
@@ -82,6 +82,7 @@ def _frames(models: Models, owner: IntArray, states: IntArray, rng: np.random.Ge
     noise = _standardised(rng.standard_normal((len(place), models.n_dims)), place, len(gaussian.means))
     if gaussian.is_diagonal:
         return np.asarray(gaussian.means[place] + noise * np.sqrt(gaussian.covars)[place])
+    noise = _whitened(noise, place, len(gaussian.means))
     factor = np.linalg.cholesky(gaussian.covars)
     return np.asarray(gaussian.means[place] + np.einsum("nij,nj->ni", factor[place], noise))
 
@@ -92,6 +93,17 @@ def _standardised(noise: FloatArray, place: IntArray, n_places: int) -> FloatArr
     noise = noise - (_totals(noise, place, n_places) / count)[place]
     square = _totals(noise**2, place, n_places) / count
     return np.asarray(noise * np.where(square > 1e-20, 1 / np.sqrt(np.maximum(square, 1e-20)), 0.0)[place])
+
+
+def _whitened(noise: FloatArray, place: IntArray, n_places: int) -> FloatArray:
+    """Return noise whose covariance is one at every place with more frames than dimensions."""
+    d = noise.shape[1]
+    count = np.bincount(place, minlength=n_places)
+    products = _totals((noise[:, :, None] * noise[:, None, :]).reshape(len(noise), -1), place, n_places)
+    enough = np.flatnonzero(count > d)
+    inverse = np.broadcast_to(np.eye(d), (n_places, d, d)).copy()
+    inverse[enough] = np.linalg.inv(np.linalg.cholesky((products[enough] / count[enough, None]).reshape(-1, d, d)))
+    return np.asarray(np.einsum("nij,nj->ni", inverse[place], noise))
 
 
 def _totals(values: FloatArray, place: IntArray, n_places: int) -> FloatArray:

@@ -10,13 +10,11 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.grouped import Batch, Scale
 from vhem.em.settings import Shape
 from vhem.em.topology import allowed
-from vhem.emissions import Components, Gaussian
 from vhem.kernels.kmeans import kmeans
 from vhem.kernels.maximise import normalised
 from vhem.kernels.models import Models
 
 _BLUR = 1.0  # pseudo-transitions (and first frames) per row, so that what happens not to occur stays possible
-_LEAST_SHARE = 1e-2  # of the group's variance, that a state's variance starts with
 
 
 Start = Callable[[Batch, Scale, Shape, np.random.Generator, int], Models]
@@ -48,19 +46,19 @@ def start_cuts(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generato
 
 
 def start_random(batch: Batch, scale: Scale, shape: Shape, rng: np.random.Generator, n_threads: int) -> Models:
-    """Take random frames as means, the group's variances, and random transitions."""
+    """Take components around random frames, as wide as the group's frames, and random transitions."""
     if shape.topology != "ergodic":
         return start_cuts(batch, scale, shape, rng, n_threads)
     K, S, M = len(batch.ids), shape.n_states, shape.n_mix
     begins, ends = batch.frame_offsets[:-1, None], batch.frame_offsets[1:, None]
     rows = begins + (rng.random((K, S * M)) * (ends - begins)).astype(np.int64)
-    frames = _filled(batch, scale)[rows].reshape(K, S, M, -1)
-    variances = np.broadcast_to(scale.variance[:, None, None], frames.shape)
+    owner = np.repeat(np.arange(K), S * M)
+    components = batch.emissions.seeded(batch.X[rows.ravel()], scale.typical, owner).map(np.ascontiguousarray)
     return Models(
         rng.dirichlet(np.ones(S), size=K),
         rng.dirichlet(np.ones(S), size=(K, S)),
         np.full((K, S, M), 1 / M),
-        _formed(Gaussian(frames, np.ascontiguousarray(variances)), shape),
+        components.reshaped(K, S, M),
         np.full(K, S, dtype=np.int64),
     )
 
@@ -79,15 +77,11 @@ def _time(batch: Batch) -> IntArray:
     return np.arange(len(batch.X)) - np.repeat(batch.offsets[:-1], batch.lengths)
 
 
-def _filled(batch: Batch, scale: Scale) -> FloatArray:
-    missing = np.isnan(batch.X)
-    return np.where(missing, scale.mean[batch.owner], batch.X) if missing.any() else batch.X
-
-
 def _standardised(batch: Batch, scale: Scale) -> FloatArray:
     sizes = np.diff(batch.frame_offsets)
-    mean, deviation = (np.repeat(a, sizes, axis=0) for a in (scale.mean, np.sqrt(scale.variance)))
-    Z = (batch.X - mean) / deviation
+    unit = np.where(batch.emissions.own_units, 1.0, np.sqrt(scale.variance))
+    mean, deviation = (np.repeat(a, sizes, axis=0) for a in (scale.mean, unit))
+    Z = (batch.features - mean) / deviation
     return np.asarray(np.nan_to_num(Z, copy=False))
 
 
@@ -108,14 +102,15 @@ def _from_labels(
     K, S, M = len(batch.ids), shape.n_states, shape.n_mix
     state = batch.owner * S + labels
     component = _components(batch, scale, state, K * S, M, rng, n_threads)
-    components, count = _emissions(batch, scale, component, S, M, rng)
+    components = batch.emissions.labelled(batch.X, component, scale.repeated(S * M).typical, rng)
+    count = np.bincount(component, minlength=K * S * M).reshape(K, S, M).astype(np.float64)
     start_mask, trans_mask = allowed(shape.topology, S)
     start, trans = _counts(batch, state, K, S)
     return Models(
         normalised((start + _BLUR / S) * start_mask, np.ones((K, S))),
         normalised((trans + _BLUR / S) * trans_mask, np.ones((K, S, S))),
         normalised(count + 1 / M, np.ones((K, S, M))),
-        _formed(components, shape),
+        components.reshaped(K, S, M),
         np.full(K, S, dtype=np.int64),
     )
 
@@ -123,7 +118,7 @@ def _from_labels(
 def _components(
     batch: Batch, scale: Scale, state: IntArray, n: int, M: int, rng: np.random.Generator, n_threads: int
 ) -> IntArray:
-    """Return the Gaussian of every frame: k-means once more, on the frames of each state."""
+    """Return the component of every frame: k-means once more, on the frames of each state."""
     if M == 1:
         return state
     order = np.argsort(state, kind="stable")
@@ -133,26 +128,6 @@ def _components(
     return state * M + inside
 
 
-def _emissions(
-    batch: Batch, scale: Scale, place: IntArray, S: int, M: int, rng: np.random.Generator
-) -> tuple[Gaussian, FloatArray]:
-    """Return the Gaussians of labelled frames, with a pseudo-frame of the group's variance, and the frames of each."""
-    K, d = scale.mean.shape
-    n = K * S * M
-    X = _filled(batch, scale)
-    count = np.bincount(place, minlength=n).astype(np.float64)
-    center, own = np.repeat(scale.mean, S * M, axis=0), scale.variance.repeat(S * M, axis=0)
-    mean, variance = np.empty((n, d)), np.empty((n, d))
-    for j in range(d):
-        offset = np.bincount(place, X[:, j] - center[place, j], n) / np.maximum(count, 1)
-        mean[:, j] = center[:, j] + offset
-        squares = np.bincount(place, (X[:, j] - mean[place, j]) ** 2, n)
-        variance[:, j] = np.maximum((squares + own[:, j]) / (count + 1), _LEAST_SHARE * own[:, j])
-    empty = np.flatnonzero(count == 0)
-    mean[empty] += np.sqrt(own[empty]) * rng.standard_normal((len(empty), d))
-    return Gaussian(mean, variance).reshaped(K, S, M), count.reshape(K, S, M)
-
-
 def _counts(batch: Batch, state: IntArray, K: int, S: int) -> tuple[FloatArray, FloatArray]:
     start = np.bincount(state[batch.offsets[:-1]], minlength=K * S).reshape(K, S)
     moves = np.ones(len(state), dtype=bool)
@@ -160,7 +135,3 @@ def _counts(batch: Batch, state: IntArray, K: int, S: int) -> tuple[FloatArray, 
     at = np.flatnonzero(moves)
     trans = np.bincount(state[at] * S + state[at + 1] % S, minlength=K * S * S).reshape(K, S, S)
     return start.astype(np.float64), trans.astype(np.float64)
-
-
-def _formed(gaussian: Gaussian, shape: Shape) -> Components:
-    return gaussian if shape.covariance_type == "diag" else gaussian.full()

@@ -1,9 +1,9 @@
 """What a state emits: the protocol, and one file per family of distributions."""
 
+from vhem.emissions.categorical import Categorical
 from vhem.emissions.components import Components, Sums
+from vhem.emissions.families import FAMILIES
 from vhem.emissions.gaussian import Gaussian
+from vhem.emissions.poisson import Poisson
 
-#: Families by the name that files, messages and engines use.
-FAMILIES: dict[str, type[Components]] = {Gaussian.family: Gaussian}
-
-__all__ = ["FAMILIES", "Components", "Gaussian", "Sums"]
+__all__ = ["FAMILIES", "Categorical", "Components", "Gaussian", "Poisson", "Sums"]

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.errors import InputError
 from vhem._support.immutable import frozen
 from vhem._support.places import Names
 
@@ -34,6 +35,14 @@ class FamilyPrior(ABC):
     @abstractmethod
     def is_flat(self) -> bool:
         """Whether it adds nothing to the objective."""
+
+
+class Fault(NamedTuple):
+    """A value that a family cannot emit."""
+
+    row: int
+    column: int
+    why: InputError  #: what is wrong with it, in words that follow it: "which is negative", and the cures
 
 
 class Maximised(NamedTuple):
@@ -65,9 +74,24 @@ class Components(ABC):
         """Return the parameters by name."""
         return {name: getattr(self, name) for name in self.fields}
 
+    @property
+    def layout(self) -> Any:
+        """The family in plain data, as files hold it."""
+        return self.family
+
+    @property
+    def kind(self) -> str:
+        """What two sets of components must have in common to be compared: the family and its options."""
+        return self.family
+
+    @classmethod
+    def of(cls, *arrays: FloatArray) -> Self:
+        """Return components of these arrays exactly as they are; a constructor may add axes that users leave out."""
+        return cls(*arrays)
+
     def map(self, change: Callable[[FloatArray], FloatArray]) -> Self:
         """Return components with every array changed in the same way, along leading axes."""
-        return type(self)(*(change(getattr(self, name)) for name in self.fields))
+        return self.of(*(change(getattr(self, name)) for name in self.fields))
 
     def take(self, index: Any) -> Self:
         """Return the components at `index` of the leading axes."""
@@ -86,11 +110,29 @@ class Components(ABC):
     @classmethod
     def joined(cls, parts: Sequence[Self], join: Callable[..., FloatArray] = np.concatenate) -> Self:
         """Return several blocks as one, along their first axis (`np.stack`: along a new one)."""
-        return cls(*(join([getattr(part, name) for part in parts]) for name in cls.fields))
+        return cls.of(*(join([getattr(part, name) for part in parts]) for name in cls.fields))
 
     @abstractmethod
     def matched(self, others: Sequence[Self]) -> Self:
         """Return the same distributions in a form that can lie in one array with `others`."""
+
+    def with_covariances(self, covariance_type: str) -> Self:
+        """Return the same distributions with "diag" or "full" covariances, if they have any."""
+        del covariance_type
+        return self
+
+    def seen_by(self, other: Self) -> Self:
+        """Return distributions in the form of `other` that have the same expectations under it."""
+        del other
+        return self
+
+    @classmethod
+    @abstractmethod
+    def template(cls, X: FloatArray, n_categories: Sequence[int | None], covariance_type: str) -> Self:
+        """Return one component without leading axes that can model frames `X`, for estimators to make others like it.
+
+        `n_categories` has the number of named categories of each column, or None.
+        """
 
     @abstractmethod
     def padding(self) -> Self:
@@ -113,6 +155,20 @@ class Components(ABC):
     __hash__ = None  # type: ignore[assignment]
 
     # -- frames
+
+    def fault(self, X: FloatArray) -> Fault | None:
+        """Return what is wrong with frames that no component of this kind can emit, or None."""
+        del X
+        return None
+
+    @abstractmethod
+    def features(self, X: FloatArray) -> FloatArray:
+        """Return numbers, (T, n), in which frames of different components lie apart: for k-means. NaN is missing."""
+
+    @property
+    def own_units(self) -> BoolArray:
+        """Which features are comparable as they are; the others are divided by their standard deviation."""
+        return np.zeros(self.n_dims, dtype=bool)
 
     @abstractmethod
     def log_density(self, X: FloatArray) -> FloatArray:
@@ -157,6 +213,31 @@ class Components(ABC):
     # -- priors, starts, summaries
 
     @abstractmethod
+    def typical(self, X: FloatArray, offsets: IntArray, mean: FloatArray, variance: FloatArray) -> FamilyPrior:
+        """Return what is typical of each of K groups of frames, given the moments of its features, (K, n).
+
+        Group k is ``X[offsets[k]:offsets[k + 1]]``. As a prior it is flat; `prior` gives it weight.
+        """
+
+    @abstractmethod
+    def prior(self, typical: FamilyPrior, count: float, floor: float) -> FamilyPrior:
+        """Return a prior of so many pseudo-frames, with limits relative to what is typical."""
+
+    @abstractmethod
+    def within_reach(self, n: int, share: float) -> FamilyPrior:
+        """Return a prior of n HMMs that only keeps components from going beyond the most extreme of these.
+
+        A variance may fall to this share of the smallest one here, and so on.
+        """
+
+    @abstractmethod
+    def labelled(self, X: FloatArray, labels: IntArray, typical: FamilyPrior, rng: np.random.Generator) -> Self:
+        """Return one component for the frames of each label, with a pseudo-frame that is typical; (n,) of them.
+
+        `typical` has one entry per label; a label without frames gets a component at random.
+        """
+
+    @abstractmethod
     def log_prior(self, prior: FamilyPrior) -> FloatArray:
         """Return the log density of each HMM's components under the prior, up to a constant, (K,)."""
 
@@ -169,8 +250,8 @@ class Components(ABC):
         """Return how many components of each HMM have a parameter at its floor, (K,)."""
 
     @abstractmethod
-    def seeded(self, frames: FloatArray, prior: FamilyPrior, k: int) -> Self:
-        """Return one component of HMM k around each of some frames, as wide as the data: for re-initialisation."""
+    def seeded(self, frames: FloatArray, prior: FamilyPrior, k: int | IntArray) -> Self:
+        """Return one component of HMM k (or one k for each) around each of some frames, as wide as the data."""
 
     @abstractmethod
     def nudged(self, amount: float, rng: np.random.Generator) -> Self:
@@ -186,7 +267,7 @@ class Components(ABC):
 
     @abstractmethod
     def centre(self) -> FloatArray:
-        """Return where the components lie, (*lead, d): for ordering and for summaries."""
+        """Return where the components lie, (*lead, n), in units in which they can be compared: for ordering, seeds."""
 
 
 def pooled(components: Components, weights: FloatArray, labels: npt.NDArray[np.intp], n: int) -> Components:

@@ -15,6 +15,8 @@ from vhem.emissions.components import Components, FamilyPrior, Maximised, Sums
 from vhem.emissions.gaussian_checks import check_shapes, checked_matrices, checked_variances
 
 LOG_TWO_PI = float(np.log(2 * np.pi))
+LEAST_FLOOR = 1e-8  # of the data's variance, whatever the floor is: below it, sums over frames are rounding errors
+LEAST_SHARE = 1e-2  # of the group's variance, that a state's variance starts with
 FAR_SHIFT = 1e6  # squared standard deviations: moments about an anchor this far off have lost six digits
 
 
@@ -45,7 +47,23 @@ class GaussianPrior(FamilyPrior):
 
 
 class Gaussian(Components):
-    """Gaussians N(μ, Σ)."""
+    """Gaussians N(μ, Σ).
+
+    `vhem.HMM` takes means and covariances directly; this is for parts of a product.
+
+    Parameters
+    ----------
+    means : array of shape (S, d) or (S, M, d)
+        The means, of S states (with M components) and d columns.
+    covars : array of the same shape, or with one more axis d
+        Variances, or covariance matrices.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> vhem.HMM([1.0], [[1.0]], emissions=vhem.Gaussian([[0.0, 1.0]], [[1.0, 4.0]]))
+    HMM(n_states=1, n_mix=1, n_dims=2, covariance_type='diag')
+    """
 
     family: ClassVar[str] = "gaussian"
     fields: ClassVar[tuple[str, ...]] = ("means", "covars")
@@ -54,8 +72,8 @@ class Gaussian(Components):
     means: FloatArray  #: (*lead, d)
     covars: FloatArray  #: (*lead, d) variances, or (*lead, d, d) matrices
 
-    def __init__(self, means: FloatArray, covars: FloatArray) -> None:
-        self.means, self.covars = means, covars
+    def __init__(self, means: npt.ArrayLike, covars: npt.ArrayLike) -> None:
+        self.means, self.covars = np.asarray(means, np.float64), np.asarray(covars, np.float64)
 
     @staticmethod
     def shaped(means: npt.ArrayLike, covars: npt.ArrayLike, names: Names) -> Gaussian:
@@ -66,6 +84,7 @@ class Gaussian(Components):
 
     def checked(self, used: BoolArray, mix_weights: FloatArray, names: Names) -> Gaussian:
         """Return Gaussians with harmless padding (unit variances, repeats of a real component), if all are valid."""
+        check_shapes(self.means, self.covars, names)
         check_finite(self.means, "means", names)
         check_finite(self.covars, "covars", names)
         self.put(~used, self.padding())
@@ -108,15 +127,37 @@ class Gaussian(Components):
         """Return the marginal distributions of the dimensions."""
         return self if self.is_diagonal else Gaussian(self.means, np.ascontiguousarray(self.variances))
 
+    def with_covariances(self, covariance_type: str) -> Gaussian:
+        """Return covariance matrices, or the marginal distributions."""
+        return self.full() if covariance_type == "full" else self.diagonal()
+
+    def seen_by(self, other: Gaussian) -> Gaussian:
+        """Return Gaussians with the same form of covariances as `other`.
+
+        Exact both ways: a variance is a matrix with zeros, and Gaussians with variances see only the diagonal of
+        another's matrix.
+        """
+        return self.diagonal() if other.is_diagonal else self.full()
+
     def matched(self, others: Sequence[Gaussian]) -> Gaussian:
         """Return matrices if one of the others has them."""
         return self if all(other.is_diagonal for other in others) else self.full()
+
+    @classmethod
+    def template(cls, X: FloatArray, n_categories: Sequence[int | None], covariance_type: str) -> Gaussian:
+        """Return a Gaussian with the wanted form of covariances."""
+        del n_categories
+        return Gaussian(np.zeros(X.shape[1]), np.ones(X.shape[1])).with_covariances(covariance_type)
 
     def padding(self) -> Gaussian:
         """Return a Gaussian of unit variance at the origin."""
         return Gaussian(np.zeros(self.n_dims), np.ones(self.n_dims) if self.is_diagonal else np.eye(self.n_dims))
 
     # -- frames
+
+    def features(self, X: FloatArray) -> FloatArray:
+        """Return the values themselves."""
+        return X
 
     def log_density(self, X: FloatArray) -> FloatArray:
         """Return log N(y; μ, Σ) over the observed entries of each frame, (T, *lead)."""
@@ -272,6 +313,42 @@ class Gaussian(Components):
 
     # -- priors, starts, summaries
 
+    def typical(self, X: FloatArray, offsets: IntArray, mean: FloatArray, variance: FloatArray) -> GaussianPrior:
+        """Return the mean and variances of each group."""
+        del X, offsets
+        return GaussianPrior(count=0.0, mean=mean, scale=variance, floor=np.zeros_like(variance))
+
+    def prior(self, typical: FamilyPrior, count: float, floor: float) -> GaussianPrior:
+        """Return pseudo-frames with the data's variances, and a share of these as the smallest variances."""
+        assert isinstance(typical, GaussianPrior)
+        return replace(typical, count=count, floor=max(floor, LEAST_FLOOR) * typical.scale)
+
+    def within_reach(self, n: int, share: float) -> GaussianPrior:
+        """Return a share of the smallest variance as the floor."""
+        zeros = np.zeros((n, self.n_dims))
+        smallest = float((self.covars if self.is_diagonal else np.linalg.eigvalsh(self.covars)).min())
+        return GaussianPrior(count=0.0, mean=zeros, scale=zeros + 1.0, floor=zeros + share * smallest)
+
+    def labelled(self, X: FloatArray, labels: IntArray, typical: FamilyPrior, rng: np.random.Generator) -> Gaussian:
+        """Return the mean of each label's frames, and their variances with a pseudo-frame of the group's variance."""
+        assert isinstance(typical, GaussianPrior)
+        center, own = typical.mean, typical.scale
+        n, d = center.shape
+        count = np.bincount(labels, minlength=n).astype(np.float64)
+        mean, variance, gaps = np.empty((n, d)), np.empty((n, d)), np.isnan(X)
+        if gaps.any():
+            X = np.where(gaps, center[labels], X)
+        for j in range(d):
+            x = X[:, j]
+            offset = np.bincount(labels, x - center[labels, j], n) / np.maximum(count, 1)
+            mean[:, j] = center[:, j] + offset
+            squares = np.bincount(labels, (x - mean[labels, j]) ** 2, n)
+            variance[:, j] = np.maximum((squares + own[:, j]) / (count + 1), LEAST_SHARE * own[:, j])
+        empty = np.flatnonzero(count == 0)
+        mean[empty] += np.sqrt(own[empty]) * rng.standard_normal((len(empty), d))
+        made = Gaussian(mean, variance)
+        return made if self.is_diagonal else made.full()
+
     def log_prior(self, prior: FamilyPrior) -> FloatArray:
         """Return -½ κ Σ_sm ( log|Σ_sm| + tr Σ_sm⁻¹ V ), (K,)."""
         assert isinstance(prior, GaussianPrior)
@@ -319,7 +396,7 @@ class Gaussian(Components):
         root = root[..., :, None] * root[..., None, :]
         return self.covars / root, root
 
-    def seeded(self, frames: FloatArray, prior: FamilyPrior, k: int) -> Gaussian:
+    def seeded(self, frames: FloatArray, prior: FamilyPrior, k: int | IntArray) -> Gaussian:
         """Return Gaussians of HMM k around single frames, with the variance of the data."""
         assert isinstance(prior, GaussianPrior)
         variances = np.broadcast_to(prior.scale[k], frames.shape)

@@ -11,7 +11,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_integer
-from vhem._support.errors import ParameterError
+from vhem._support.errors import InputError, ParameterError
 from vhem._support.saving import Kind, Saveable, State, attributes, register
 from vhem.estimators.divergence import expected_log_likelihood
 from vhem.models import H3M, HMM
@@ -274,7 +274,7 @@ def _unpack(state: State) -> Tree:
     layers, parents = state["layers"], state["parents"]
     for parent, below, above in zip(parents, layers[:-1], layers[1:], strict=True):
         if parent.shape != (len(below),) or np.any((parent < 0) | (parent >= len(above))):
-            raise ValueError("parents do not fit the levels")
+            raise InputError("parents do not fit the levels")
     return Tree(layers[0], layers[1:], parents, state["tau"])
 
 

@@ -12,7 +12,7 @@ from vhem._support.errors import Count, InputError
 from vhem._support.randomness import RandomState, generator
 from vhem.em.observed import check_bound, in_pieces, nodes
 from vhem.em.parameters import documented
-from vhem.emissions import Gaussian
+from vhem.emissions import Components, Gaussian
 from vhem.kernels import reduction as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
@@ -70,7 +70,7 @@ def expected_log_likelihood(
     tau = check_integer("tau", tau, 1)
     check_bound(bound, n_nodes)
     check_dimensions("base", base_h3m, "reduced", reduced_h3m)
-    base_parameters = match_covariances(base_h3m.parameters, reduced_h3m.covariance_type)
+    base_parameters = seen_by(base_h3m.parameters, reduced_h3m.emissions)
     if bound == "observed":
         base_parameters = observed(base_parameters, n_nodes, generator(random_state))
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked
@@ -141,7 +141,13 @@ def observed(models: Models, n_nodes: int, rng: np.random.Generator) -> Models:
 
 
 def check_dimensions(name: str, h3m: H3M, other_name: str, other: H3M) -> None:
-    """Refuse models whose observations have different numbers of dimensions."""
+    """Refuse models of different kinds of observations."""
+    if h3m.emissions.kind != other.emissions.kind:
+        raise InputError(
+            "the emissions of {name} are {kind}, those of {other_name} are {others}: both must model the same kind of "
+            "observation",
+            name=name, other_name=other_name, kind=h3m.emissions.kind, others=other.emissions.kind,
+        )  # fmt: skip
     if h3m.n_dims != other.n_dims:
         raise InputError(
             "{name} has HMMs of {n:dimension}, {other_name} of {m}: both must model the same kind of observation",
@@ -149,12 +155,6 @@ def check_dimensions(name: str, h3m: H3M, other_name: str, other: H3M) -> None:
         )  # fmt: skip
 
 
-def match_covariances(base: Models, covariance_type: str) -> Models:
-    """Return base models with the reduced models' type of covariance.
-
-    Exact both ways: a variance is a full covariance with zeros, and reduced models with diagonal covariances see only
-    the diagonal of a base model's.
-    """
-    gaussian = base.components
-    assert isinstance(gaussian, Gaussian)
-    return base.with_components(gaussian.full() if covariance_type == "full" else gaussian.diagonal())
+def seen_by(base: Models, reduced: Components) -> Models:
+    """Return base models whose emissions have the form of the reduced models'."""
+    return base.with_components(base.components.seen_by(reduced))

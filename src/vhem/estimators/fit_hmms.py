@@ -70,6 +70,7 @@ def fit_hmms(
     transmat_prior: float = 0.1,
     covars_prior: float = 0.1,
     pooling: str | None = "auto",
+    emissions: Any = "gaussian",
     callback: Callable[[FitProgress], None] | None = None,
     return_report: bool = False,
 ) -> H3M | tuple[H3M, FitReport]:
@@ -126,6 +127,7 @@ def fit_hmms(
         (empirical Bayes). This helps most if each HMM has few frames, and takes half as long again. Nothing is pooled
         if there are fewer than eight HMMs, if states have several Gaussians, if `init` is a model, or with
         ``covars_prior=0``. None: each HMM is learned separately.
+    <emissions>
     callback : callable, optional
         Called after every few iterations with a `FitProgress` (fields start, n_starts, n_settled, n_hmms). To stop,
         raise an exception in it.
@@ -164,14 +166,15 @@ def fit_hmms(
     plan = FitPlan.checked(
         n_mix=n_mix, covariance_type=covariance_type, topology=topology, init=init, n_init=n_init, max_iter=max_iter,
         tol=tol, reg_covar=reg_covar, startprob_prior=startprob_prior, transmat_prior=transmat_prior,
-        covars_prior=covars_prior, n_threads=n_threads(n_jobs),
+        covars_prior=covars_prior, emissions=emissions, n_threads=n_threads(n_jobs),
     )  # fmt: skip
     if pooling is not None:
         check_choice("pooling", pooling, ("auto",))
     plan = replace(plan, pooling=pooling is not None and covars_prior > 0)
     check_choice("criterion", criterion, ("bic", "aic", "held-out"))
     check_callback(callback)
-    batch = Batch.of(as_sequences(sequences), groups, sample_weight)
+    checked = as_sequences(sequences)
+    batch = Batch.of(checked, groups, sample_weight, plan.template(checked))
     candidates = _candidates(n_states) if isinstance(init, str) else [0]
     plan = replace(plan, reporter=_reporter(callback, len(candidates), criterion, plan))
     chosen, scores = choose_sizes(batch, candidates, criterion, plan, generator(random_state))

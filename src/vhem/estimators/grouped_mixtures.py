@@ -40,6 +40,7 @@ def fit_mixtures(
     reg_covar: float = 1e-3,
     random_state: RandomState = None,
     n_jobs: int | None = None,
+    emissions: Any = "gaussian",
 ) -> list[H3M]:
     """Learn a mixture of HMMs for every group of sequences, all groups at once.
 
@@ -60,6 +61,7 @@ def fit_mixtures(
         EM stops after this many iterations, or when an iteration gains less than this many nats per frame.
     <random_state>
     <n_jobs>
+    <emissions>
 
     Returns
     -------
@@ -80,9 +82,10 @@ def fit_mixtures(
     plan = FitPlan.checked(
         n_mix=n_mix, covariance_type=covariance_type, topology=topology, max_iter=max_iter, tol=tol,
         reg_covar=reg_covar, startprob_prior=_PRIOR, transmat_prior=_PRIOR, covars_prior=_PRIOR,
-        n_threads=n_threads(n_jobs),
+        emissions=emissions, n_threads=n_threads(n_jobs),
     ).with_states(n_states)  # fmt: skip
-    batch = Batch.of(as_sequences(sequences), groups, None)
+    checked = as_sequences(sequences)
+    batch = Batch.of(checked, groups, None, plan.template(checked))
     problem, start = _begin(batch, n_components, plan, generator(random_state))
     result = run(problem, start, plan.limits)
     done = {int(g): _mixture(part.state, row, n_components) for part in result.ended for row, g in enumerate(part.rows)}

@@ -63,6 +63,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         Print a line per restart.
     <random_state>
     <n_jobs>
+    <emissions>
 
     Attributes
     ----------
@@ -130,6 +131,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         verbose: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        emissions: Any = "gaussian",
     ) -> None:
         self.n_components = n_components
         self.n_states = n_states
@@ -149,6 +151,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.emissions = emissions
 
     def fit(self, X: SequencesLike, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn the mixture.
@@ -173,7 +176,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         sequences = as_sequences(X)
         if not isinstance(self.init, H3M):
             check_enough("n_components", self.n_components, len(sequences), "sequence")
-        batch = Batch.of(sequences, [0] * len(sequences), sample_weight)
+        batch = Batch.of(sequences, [0] * len(sequences), sample_weight, plan.template(sequences))
         runs, names = self._run_all(batch, plan)
         best = max(runs, key=lambda r: r.bounds[-1])
         self.restarts_ = [
@@ -230,10 +233,11 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         elif len(self.init) != self.n_components:
             check_as_many(len(self.init), "HMM", "n_components", self.n_components)
         same = ("n_mix", "covariance_type", "topology", "n_init", "max_iter", "tol", "reg_covar", "startprob_prior",
-                "transmat_prior", "covars_prior")  # fmt: skip
+                "transmat_prior", "covars_prior", "emissions")  # fmt: skip
         shared = {name: getattr(self, name) for name in same}
         plan = FitPlan.checked(**shared, n_threads=n_threads(self.n_jobs)).with_states(self.n_states)
-        return replace(plan, limits=replace(plan.limits, clock=clock))
+        init = self.init if isinstance(self.init, H3M) else plan.init
+        return replace(plan, limits=replace(plan.limits, clock=clock), init=init)
 
     def _run_all(self, batch: Batch, plan: FitPlan) -> tuple[list[Run], list[str]]:
         names = self._start_names()

@@ -20,8 +20,7 @@ from vhem.em.loop import Limits, Run, run
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
 from vhem.em.ordering import canonical_order
 from vhem.em.parameters import check_parameters, documented
-from vhem.emissions.gaussian import GaussianPrior
-from vhem.estimators.divergence import check_dimensions, match_covariances
+from vhem.estimators.divergence import check_dimensions
 from vhem.kernels.engine import n_threads
 from vhem.kernels.filtering import log_likelihoods
 from vhem.kernels.maximise import Prior
@@ -37,7 +36,8 @@ def draw(h3m: H3M, n: int, tau: int, rng: np.random.Generator) -> tuple[Batch, I
     """Draw n sequences of τ frames from each HMM; those of model i count K ω_i times, or once if ω_i is zero."""
     labels = np.repeat(np.arange(len(h3m)), n)
     X, _ = sample(h3m.parameters, labels, np.full(len(labels), tau), rng)
-    batch = Batch(X, tau * np.arange(len(labels) + 1), labels, np.ones(len(labels)), list(range(len(h3m))))
+    like = h3m.emissions.padding()
+    batch = Batch(X, tau * np.arange(len(labels) + 1), labels, np.ones(len(labels)), list(range(len(h3m))), like)
     scales = len(h3m) * h3m.weights
     inside = np.where(scales > 0, scales, 1.0)[labels]
     return batch, Items(labels, inside, np.ones(len(h3m)), np.zeros(len(h3m), dtype=np.int64))
@@ -183,7 +183,9 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         """Return the starting points: those of VHEM."""
         if isinstance(self.init, H3M):
             return [Mixtures(self.init.parameters, self.init.weights[None])]
-        models = match_covariances(h3m.parameters, self.covariance_type or h3m.covariance_type)
+        models = h3m.parameters
+        if self.covariance_type is not None:
+            models = models.with_components(models.components.with_covariances(self.covariance_type))
         ones = np.ones(len(h3m))
         base = BaseModels.of(models, self.n_samples * ones, ones, self.tau)
         shape = CenterShape.like(models, self.n_clusters, self.n_states, self.n_mix)
@@ -196,11 +198,9 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         ]
 
     def _problem(self, batch: Batch, items: Items, h3m: H3M) -> MixtureProblem:
-        """Return the problem with a prior that only keeps variances above a small fraction of the narrowest input's."""
+        """Return the problem with a prior that only keeps centres from becoming far narrower than the inputs."""
         K, S = self.n_clusters, self._most_states(h3m)
-        zeros = np.zeros((K, h3m.n_dims))
-        covars = h3m.covars if h3m.covariance_type == "diag" else np.linalg.eigvalsh(h3m.covars)
-        floor = GaussianPrior(count=0.0, mean=zeros, scale=zeros + 1.0, floor=zeros + _FLOOR * float(covars.min()))
+        floor = h3m.emissions.within_reach(K, _FLOOR)
         return MixtureProblem(
             batch=batch, items=items, prior=Prior(np.zeros((K, S)), np.zeros((K, S, S)), floor), n_components=K,
             strict=True, n_threads=n_threads(self.n_jobs),

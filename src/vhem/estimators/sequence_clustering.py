@@ -29,6 +29,7 @@ from vhem.em.parameters import check_parameters, documented
 from vhem.em.polish import Candidate, Polish, item_problem
 from vhem.em.pooling import learned_from
 from vhem.em.progress import Progress
+from vhem.emissions import Components, Gaussian
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
@@ -61,6 +62,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         Called with a `Progress` when a stage is done. To stop, raise an exception in it.
     <random_state>
     <n_jobs>
+    <emissions>
 
     Attributes
     ----------
@@ -116,6 +118,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         callback: Callable[[Progress], None] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        emissions: Any = "gaussian",
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -125,6 +128,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         self.callback = callback
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.emissions = emissions
 
     def fit(
         self,
@@ -158,14 +162,13 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         del y
         check_parameters(self)
         plan, rng = self._plan(), generator(self.random_state)
-        batch = Batch.of(as_sequences(X), groups, sample_weight)
+        sequences = as_sequences(X)
+        batch = Batch.of(sequences, groups, sample_weight, plan.template(sequences) if hmms is None else _like(hmms))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
-        given = {} if hmms is None else {"given": _checked_hmms(hmms, batch)}
+        models = {} if hmms is None else {"given": _checked_hmms(hmms, batch)}
         if hmms is None or self._are_like(hmms):
-            started = plan if hmms is None else replace(plan, init=hmms)
-            fits = self._item_hmms(batch, started, rng)
-            given |= {name: fit.models for name, fit in fits.items()}
-        models = given
+            fits = self._item_hmms(batch, plan if hmms is None else replace(plan, init=hmms), rng)
+            models |= {name: fit.models for name, fit in fits.items()}
         chosen = next(name for name in ("given", "arithmetic", "plain") if name in models)
         self.hmms_ = H3M.of_models(models[chosen], ids=batch.ids).with_evidence(*batch.evidence)
         partitions = self._partitions(batch, models, rng)
@@ -188,7 +191,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     def predict_proba(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> FloatArray:
         """Return the probability of each cluster for each sequence, or for each group of sequences."""
         check_is_fitted(self)
-        batch = Batch.of(as_sequences(X), groups, None)
+        batch = Batch.of(as_sequences(X), groups, None, _like(self.centers_))
         problem = item_problem(batch, self.centers_.parameters, n_threads(self.n_jobs))
         return problem.e_step(Mixtures(self.centers_.parameters, self.centers_.weights[None])).responsibilities
 
@@ -199,7 +202,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         return self.centers_.score(X, self.n_jobs)
 
     def _plan(self) -> FitPlan:
-        sizes = {name: getattr(self, name) for name in ("n_mix", "covariance_type", "topology")}
+        sizes = {name: getattr(self, name) for name in ("n_mix", "covariance_type", "topology", "emissions")}
         plan = FitPlan.checked(
             **sizes, max_iter=100, tol=_TOL, reg_covar=1e-3, startprob_prior=0.1, transmat_prior=0.1, covars_prior=0.1,
             n_threads=n_threads(self.n_jobs),
@@ -209,7 +212,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     def _are_like(self, hmms: H3M) -> bool:
         """Whether HMMs given by the user can be trained further as this estimator's own."""
         sizes = (hmms.n_states == self.n_states).all() and hmms.n_mix == self.n_mix == 1
-        return bool(sizes and hmms.covariance_type == self.covariance_type)
+        return bool(sizes and isinstance(hmms.emissions, Gaussian) and hmms.covariance_type == self.covariance_type)
 
     def _item_hmms(self, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> dict[str, Fits]:
         """Return one HMM per item, for every way of pooling that the evidence supports."""
@@ -285,6 +288,10 @@ def _checked_hmms(hmms: H3M, batch: Batch) -> Models:
             n=Count(len(hmms)), d=hmms.n_dims, items=Count(len(batch.ids)), dims=batch.X.shape[1],
         )  # fmt: skip
     return hmms.parameters
+
+
+def _like(h3m: H3M) -> Components:
+    return h3m.emissions.padding()
 
 
 def _compared(models: Models, tau: int) -> BaseModels:

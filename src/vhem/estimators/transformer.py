@@ -27,6 +27,7 @@ class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore
         As in `fit_hmms`.
     <random_state>
     <n_jobs>
+    <emissions>
 
     Attributes
     ----------
@@ -66,6 +67,7 @@ class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore
         covars_prior: float = 0.1,
         random_state: Any = None,
         n_jobs: int | None = None,
+        emissions: Any = "gaussian",
     ) -> None:
         self.n_states = n_states
         self.n_mix = n_mix
@@ -82,6 +84,7 @@ class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore
         self.covars_prior = covars_prior
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.emissions = emissions
 
     def __sklearn_is_fitted__(self) -> bool:
         """Nothing has to be learned before `transform`."""

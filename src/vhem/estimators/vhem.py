@@ -23,16 +23,16 @@ from vhem.em.genetic import POPULATION, evolved
 from vhem.em.how_sure import MOST, HowSure, until_sure
 from vhem.em.loop import Limits, Run, run
 from vhem.em.observed import check_bound
-from vhem.em.ordering import canonical_order, orders
+from vhem.em.ordering import orders
 from vhem.em.parameters import check_parameters, documented
-from vhem.em.polished_models import polished
+from vhem.em.polished_models import PolishedModels, polished
 from vhem.em.progress import Progress, Restart
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.restarts import in_parallel
 from vhem.em.sharding import Shards
 from vhem.em.topology import topology_of
 from vhem.emissions import Gaussian
-from vhem.estimators.divergence import check_dimensions, expected_log_likelihood, match_covariances, observed
+from vhem.estimators.divergence import check_dimensions, expected_log_likelihood, observed, seen_by
 from vhem.executors.local import as_executor
 from vhem.kernels.engine import n_threads
 from vhem.kernels.reduction import BaseModels, Shortcuts
@@ -78,10 +78,10 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         With values near or below 1, ambiguous inputs stay ambiguous. "auto": 100, and after `polish` responsibilities
         that take into account how much data there was for each input.
     polish : bool
-        Whether to go on after VHEM if the inputs remember how much data they were learned from (those of `fit_hmms`
-        do). HMMs of short sequences are estimates: from Ward's parts, clusters are then learned from sequences like
-        those behind the inputs, by a model whose inputs may vary about their cluster's HMM, as in
-        :class:`vhem.SequenceClustering`. A centre is the HMM with the highest bound for its cluster. It is left out if
+        Whether to treat inputs as estimates if they remember how much data they were learned from (those of `fit_hmms`
+        do). From Ward's parts, clusters are then learned from sequences like those behind the inputs, by a model whose
+        inputs may vary about their cluster's HMM, as in :class:`vhem.SequenceClustering`. A centre is the HMM with the
+        highest bound for its cluster; bounds are not maximised over clusters, and `n_iter_` is 0. It is left out if
         `init`, `n_init`, `n_virtual`, `bound` or `search` is given, for several Gaussians per state, for inputs of
         unequal weight and for more than 1,500 inputs. False: the paper's algorithm.
     bound : {"states", "observed"}
@@ -150,8 +150,8 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
     tau_ : int
         Length of the virtual sequences.
     polished_ : bool
-        Whether `labels_` and `responsibilities_` come from polishing. `lower_bounds_`, `n_iter_`, `converged_` and
-        `restarts_` always describe VHEM's own run, `lower_bound_` the centres.
+        Whether clusters were polished. `labels_` and `responsibilities_` then take into account how much data there was
+        for each input; `predict` assigns by the bound alone, and may differ for inputs between two clusters.
     n_empty_clusters_, n_unvisited_states_ : int
         Centres that no input belongs to (their weight is zero and they keep their last parameters), and
         states of other centres that no input visits.
@@ -270,7 +270,12 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         base = self._base_models(h3m, used, start)
         executor, rng = as_executor(self.executor, self.n_jobs), generator(self.random_state)
         shards = Shards.of(self._seen(base, rng), executor)
-        runs, names = self._run_all(base, shards, h3m.weights[used] / h3m.weights[used].sum(), start)
+        polish = self._polished(h3m, base) if self._may_polish(h3m, base) else None
+        self.polished_ = polish is not None
+        if polish is not None:
+            runs, names = [self._measured(shards, polish)], ["polish"]
+        else:
+            runs, names = self._run_all(base, shards, h3m.weights[used] / h3m.weights[used].sum(), start)
         best = int(np.argmax([r.bounds[-1] for r in runs]))
         if self.verbose:
             print(f"VHEM keeps restart {best + 1} ({names[best]}) with bound {runs[best].bounds[-1]:.6f}")
@@ -278,12 +283,12 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
             Restart(n, np.array(r.bounds), bool(r.converged[0])) for n, r in zip(names, runs, strict=True)
         ]
         self.how_sure_ = HowSure.of(np.array([r.bounds[-1] for r in runs]))
-        self._keep(runs[best], ordered=start is None)
+        order = self._keep(runs[best], ordered=start is None)
         fresh = shards if self.bound == "states" else Shards.of(self._seen(base, rng), executor)
         self._assign(fresh, h3m, used)
-        self.polished_ = self._may_polish(h3m, base)
-        if self.polished_:
-            self._polish(h3m, base)
+        if polish is not None:
+            self.responsibilities_ = polish.responsibilities[:, order]
+            self.labels_ = self.responsibilities_.argmax(1)
         self._warn(runs[best], len(used))
         return self
 
@@ -341,8 +346,11 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         return counts if self.weight_form == "virtual" else np.ones_like(counts)
 
     def _base_models(self, h3m: H3M, used: IntArray, start: H3M | None) -> BaseModels:
-        wanted = start.covariance_type if start is not None else self.covariance_type
-        models = match_covariances(h3m.parameters, wanted or h3m.covariance_type)
+        models = h3m.parameters
+        if start is not None:
+            models = seen_by(models, start.emissions)
+        elif self.covariance_type is not None:
+            models = models.with_components(models.components.with_covariances(self.covariance_type))
         if len(used) < len(h3m):
             models = models.take(used)
         counts = self._counts(h3m)[used]
@@ -440,17 +448,23 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         if self.callback is not None:
             self.callback(progress)
 
-    def _keep(self, best: Run, ordered: bool) -> None:
+    def _keep(self, best: Run, ordered: bool) -> IntArray:
+        """Keep the centres in their order, which is returned; states of left-right HMMs are in order already."""
         centers = best.state
         models, weights = centers.models, centers.weights
+        order = np.arange(len(weights))
         if ordered:
-            models, weights = canonical_order(models, weights)
+            order, states = orders(models, weights)
+            if topology_of(models.startprob, models.transmat) == "ergodic":
+                models = models.reordered(states)
+            models, weights = models.take(order), weights[order]
         self.centers_ = H3M.of_models(models, weights)
         self.lower_bounds_ = np.array(best.bounds)
         self.n_iter_ = len(best.bounds) - 1
         self.converged_ = bool(best.converged[0])
         self.n_unvisited_states_ = centers.n_unvisited_states
         self.n_features_in_ = self.centers_.n_dims
+        return order
 
     def _assign(self, shards: Shards, h3m: H3M, used: IntArray) -> None:
         """One more E-step, so that responsibilities, labels and bound are those of the centres as they came out."""
@@ -479,20 +493,18 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         single = shape.n_mix == 1 and base.models.shape[2] == 1 and isinstance(base.models.components, Gaussian)
         return bool(default and alike and single and self.n_clusters < len(h3m) <= _MOST_POLISHED)
 
-    def _polish(self, h3m: H3M, base: BaseModels) -> None:
+    def _polished(self, h3m: H3M, base: BaseModels) -> PolishedModels | None:
+        """Return clusters learned from sequences like those behind the inputs, or None if one of them was lost."""
         rng, threads = generator(self.random_state), n_threads(self.n_jobs)
         done = polished(base, h3m.evidence, self._shape(base), rng, threads)
-        if len(np.unique(done.responsibilities.argmax(axis=1))) < self.n_clusters:
-            self.polished_ = False  # a cluster was lost: VHEM's own result stays
-            return
-        models, weights = done.models, done.responsibilities.mean(axis=0)
-        order, states = orders(models, weights)
-        if topology_of(models.startprob, models.transmat) == "ergodic":
-            models = models.reordered(states)
-        self.centers_ = H3M.of_models(models.take(order), weights[order])
-        self.responsibilities_ = done.responsibilities[:, order]
-        self.labels_ = self.responsibilities_.argmax(axis=1)
-        self.lower_bound_ = float(logsumexp(self._logits(h3m), axis=1).sum())
+        return done if len(np.unique(done.responsibilities.argmax(1))) == self.n_clusters else None
+
+    def _measured(self, shards: Shards, polish: PolishedModels) -> Run:
+        """Return VHEM's bound for polished centres, as a run of no iterations."""
+        problem = ReductionProblem(base=shards, n_threads=n_threads(self.n_jobs))
+        found = run(problem, Centers(polish.models, polish.responsibilities.mean(0)), Limits(max_iter=0))
+        self._tell(Progress(0, "polish", 0, found.bounds[-1], True))
+        return found._replace(converged=np.ones(1, dtype=bool))
 
     def _warn(self, best: Run, n_used: int) -> None:
         if not self.converged_ and self.tol > 0:

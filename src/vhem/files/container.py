@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputError, InputTypeError
 from vhem._support.paths import existing_file
 from vhem.files.atomic import atomic_write
 
@@ -113,7 +114,10 @@ def _storable(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     little = np.ascontiguousarray(array).reshape(array.shape)  # a number stays an array without axes
     little = little.astype(little.dtype.newbyteorder("<"), copy=False)
     if little.dtype.str not in _DTYPES:
-        raise TypeError(f"arrays of {array.dtype} cannot be kept in a model file; use one of {', '.join(_DTYPES)}.")
+        raise InputTypeError(
+            "arrays of {dtype} cannot be kept in a model file", "use one of {names}",
+            dtype=array.dtype, names=", ".join(_DTYPES),
+        )  # fmt: skip
     return little
 
 
@@ -286,7 +290,7 @@ class Container:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a JSON number")
+    raise InputError("{constant} is not a JSON number", constant=constant)
 
 
 def _described(start: bytes) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from vhem._support.errors import InputError
+
 
 class FileDescription(NamedTuple):
     """What a model file says about itself."""
@@ -24,5 +26,8 @@ def checked_names(model: Any, names: Iterable[str] | None) -> list[str] | None:
         return None
     found, dims = [str(name) for name in names], getattr(model, "n_dims", None)
     if dims is not None and len(found) != dims:
-        raise ValueError(f"feature_names has {len(found)} names for {dims} dimensions; give one for each.")
+        raise InputError(
+            "{feature_names} has {n} names for {dims} dimensions", "give one for each",
+            n=len(found), dims=dims,
+        )  # fmt: skip
     return found

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.io
 
+from vhem._support.errors import FitWarning, InputError
 from vhem._support.paths import existing_file
 from vhem.models import H3M, HMM
 
@@ -47,14 +48,18 @@ def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:
     cells = {name: _hmm_cells(value) for name, value in content.items() if not name.startswith("__")}
     found = {name: cell for name, cell in cells.items() if cell}
     if variable is not None and variable not in found:
-        raise ValueError(f"{path} has no HMMs in {variable!r}; {_where(found)}.")
+        raise InputError(
+            "{path} has no HMMs in {variable!r}", "{where}",
+            path=path, variable=variable, where=_where(found),
+        )  # fmt: skip
     if variable is None and len(found) != 1:
-        raise ValueError(f"{path}: {_where(found)}." + (" Give variable." if found else ""))
+        raise InputError("{path}: {where}", *(["give {variable}"] if found else []), path=path, where=_where(found))
     name, chosen = next((n, c) for n, c in found.items() if variable in (None, n))
     present = [k for k, cell in enumerate(chosen) if cell is not None]
     if len(present) < len(chosen):
         empty = [k + 1 for k in range(len(chosen)) if k not in present]
-        warnings.warn(f"{path}: the cells {empty} of {name} are empty and were skipped.", RuntimeWarning, stacklevel=2)
+        problem = "{path}: the cells {empty} of {name} are empty and were skipped"
+        warnings.warn(FitWarning(problem, path=path, empty=empty, name=name), stacklevel=2)
     hmms = [_hmm(chosen[k], f"{path}, {name}{{{k + 1}}}") for k in present]
     names = _names(content.get("SubjNames"), len(chosen))
     return H3M(hmms, ids=None if names is None else [names[k] for k in present])
@@ -65,12 +70,13 @@ def _loaded(path: str | Path) -> dict[str, Any]:
     try:
         return dict(scipy.io.loadmat(place))
     except NotImplementedError:
-        raise ValueError(
-            f"{path} is a MATLAB file of version 7.3 (HDF5), which vhem cannot read. In MATLAB, save it with "
-            "save(name, 'hmms', '-v7')."
-        ) from None
+        raise InputError(
+            "{path} is a MATLAB file of version 7.3 (HDF5), which vhem cannot read",
+            "In MATLAB, save it with save(name, 'hmms', '-v7')",
+            path=path,
+        ) from None  # fmt: skip
     except Exception as fault:  # scipy may raise anything for a broken file
-        raise ValueError(f"{path} cannot be read as a MATLAB file: {fault}") from None
+        raise InputError("{path} cannot be read as a MATLAB file: {fault}", path=path, fault=fault) from None
 
 
 def _where(found: dict[str, list[Any]]) -> str:
@@ -108,7 +114,7 @@ def _hmm(struct: Any, where: str) -> HMM:
         covars = np.stack([_floats(_field(state, "cov")).reshape(d, d) for state in states])
         return HMM(prior / prior.sum(), trans / trans.sum(axis=1, keepdims=True), means, covars)
     except (KeyError, IndexError, TypeError, ValueError, AttributeError) as fault:
-        raise ValueError(f"{where} is not an HMM with Gaussian states: {fault}") from None
+        raise InputError("{where} is not an HMM with Gaussian states: {fault}", where=where, fault=fault) from None
 
 
 def _field(state: Any, name: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, overload
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem._support.errors import InputTypeError
 from vhem.models import H3M, HMM
 
 _TOLERANCE = 1e-5  # how far from one hmmlearn lets sums of probabilities be
@@ -50,7 +51,7 @@ def _hmm(model: Any) -> HMM:
     kind = type(model).__name__
     if not all(hasattr(model, name) for name in ("startprob_", "transmat_", "means_", "covariance_type")):
         fitted = "it has not been fitted" if hasattr(model, "covariance_type") else f"it is a {kind}"
-        raise TypeError(f"a fitted GaussianHMM or GMMHMM from hmmlearn is needed, but {fitted}.")
+        raise InputTypeError("a fitted GaussianHMM or GMMHMM from hmmlearn is needed, but {fitted}", fitted=fitted)
     mixture = np.asarray(model.means_).ndim == 3
     weights = _rows(model.weights_) if mixture else None
     covars = _mixture_covars(model) if mixture else _gaussian_covars(model)

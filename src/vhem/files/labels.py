@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputError
 from vhem._support.optional import how_to_install
 from vhem.files.atomic import atomic_write
 
@@ -56,7 +57,10 @@ def write_labels(
     """
     names, clusters = list(ids), np.asarray(labels)
     if clusters.ndim not in (1, 2) or len(clusters) != len(names) or clusters.dtype.kind not in "iu":
-        raise ValueError(f"labels must be an integer for each of the {len(names)} ids, got shape {clusters.shape}.")
+        raise InputError(
+            "{labels} must be an integer for each of the {n} ids, got shape {shape}",
+            n=len(names), shape=clusters.shape,
+        )  # fmt: skip
     columns: dict[str, list[Any]] = {"id": names}
     if clusters.ndim == 1:
         columns["cluster"] = (clusters + first).tolist()
@@ -65,7 +69,10 @@ def write_labels(
     if responsibilities is not None:
         shares = np.asarray(responsibilities, dtype=np.float64)
         if clusters.ndim != 1 or shares.ndim != 2 or len(shares) != len(names) or clusters.max() >= shares.shape[1]:
-            raise ValueError(f"responsibilities have shape {shares.shape}; give a row per id and a column per cluster.")
+            raise InputError(
+                "{responsibilities} have shape {shape}", "give a row per id and a column per cluster",
+                shape=shares.shape,
+            )  # fmt: skip
         columns["probability"] = shares[np.arange(len(shares)), clusters].tolist()
         columns |= {f"p{k + first}": share.tolist() for k, share in enumerate(shares.T)}
     write_columns(path, columns)
@@ -78,7 +85,7 @@ def write_columns(path: str | Path, columns: dict[str, list[Any]]) -> None:
         _write_parquet(path, columns)
         return
     if suffix not in (".csv", ".tsv"):
-        raise ValueError(f"{path} must end in .csv, .tsv or .parquet.")
+        raise InputError("{path} must end in .csv, .tsv or .parquet", path=path)
     with atomic_write(path, "w", newline="") as file:
         writer = csv.writer(file, delimiter="," if suffix == ".csv" else "\t", lineterminator="\n")
         writer.writerow(columns)

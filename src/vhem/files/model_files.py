@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from vhem._support.errors import InputTypeError
 from vhem._support.indexing import positions
 from vhem._support.paths import checked_path
 from vhem._support.saving import install_writer, kind_named, kind_of
@@ -37,7 +38,10 @@ def save(
     """
     kind = kind_of(model)
     if kind is None:
-        raise TypeError(f"{type(model).__name__} objects cannot be saved; models, mixtures and fitted estimators can.")
+        raise InputTypeError(
+            "{kind} objects cannot be saved", "models, mixtures and fitted estimators can",
+            kind=type(model).__name__,
+        )  # fmt: skip
     names = checked_names(model, feature_names)
     packer = Packer()
     header = {
@@ -90,7 +94,10 @@ def load(path: str | Path, index: Any = None) -> Any:
         if index is None:
             return reader.unpacked(node)
         if not kind.rows:
-            raise TypeError(f"{path} holds a {kind.name}, which cannot be loaded in part; leave out index.")
+            raise InputTypeError(
+                "{path} holds a {name}, which cannot be loaded in part", "leave out {index}",
+                path=path, name=kind.name,
+            )  # fmt: skip
         chosen = positions(index, reader.n_rows(kind, state), "member")
         part = reader.made(kind, reader.rows(kind, state, np.atleast_1d(chosen)))
     return part if chosen.ndim else part[0]

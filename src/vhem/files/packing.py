@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputTypeError
 from vhem._support.saving import Ids, kind_of
 
 FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}  # which JSON does not have
@@ -39,7 +40,7 @@ class Packer:
             return {"array": self._place(value, where)}
         if isinstance(value, dict):
             if not all(isinstance(key, str) for key in value):
-                raise TypeError(f"{where} has keys that are not text, which model files cannot store.")
+                raise InputTypeError("{where} has keys that are not text, which model files cannot store", where=where)
             return {"map": {k: self.packed(v, f"{where}[{k!r}]") for k, v in value.items()}}
         if isinstance(value, (list, tuple, range)):
             tag = "tuple" if isinstance(value, tuple) else "list"
@@ -50,7 +51,10 @@ class Packer:
         uses = self._places.setdefault(id(array), [])
         if len(uses) % MOST_USES == 0:
             if array.dtype.kind not in "fiub":
-                raise TypeError(f"{where} is an array of {array.dtype}, which model files cannot store.")
+                raise InputTypeError(
+                    "{where} is an array of {dtype}, which model files cannot store",
+                    where=where, dtype=array.dtype,
+                )  # fmt: skip
             self.arrays.append(array)
             uses.append(len(self.arrays) - 1)
         else:
@@ -80,7 +84,8 @@ def _plain(value: Any, where: str) -> Any:
         return {"float": str(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    raise TypeError(
-        f"{where} is a {type(value).__name__}, which model files cannot store; they hold numbers, text, None, "
-        "booleans, lists of these, arrays and models."
-    )
+    raise InputTypeError(
+        "{where} is a {kind}, which model files cannot store; they hold numbers, text, None, booleans, lists of "
+        "these, arrays and models",
+        where=where, kind=type(value).__name__,
+    )  # fmt: skip

@@ -11,6 +11,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from vhem._support.docstrings import sharing
+from vhem._support.errors import InputError
 from vhem._support.paths import existing_file
 from vhem._support.version import VERSION
 from vhem.emissions import Gaussian
@@ -91,11 +92,14 @@ def from_npz(path: str | Path) -> H3M:
     arrays = _arrays(path, {*_ARRAYS, "weights", "ids"})
     missing = {"startprob", "transmat", "means", "covars"} - set(arrays)
     if missing:
-        raise ValueError(f"{path} lacks the arrays {', '.join(sorted(missing))}, so it does not hold an H3M.")
+        raise InputError(
+            "{path} lacks the arrays {names}, so it does not hold an H3M",
+            path=path, names=", ".join(sorted(missing)),
+        )  # fmt: skip
     try:
         return H3M.from_arrays(**arrays)
     except (TypeError, ValueError) as fault:
-        raise ValueError(f"{path}: {fault}") from None
+        raise InputError("{path}: {fault}", path=path, fault=fault) from None
 
 
 def describe_npz(path: str | Path) -> FileDescription:
@@ -106,7 +110,7 @@ def describe_npz(path: str | Path) -> FileDescription:
     try:
         about = json.loads(text)
     except ValueError:
-        raise ValueError(f"{path}: its array 'about' is not JSON: {text[:80]!r}.") from None
+        raise InputError("{path}: its array 'about' is not JSON: {text!r}", path=path, text=text[:80]) from None
     members = len(arrays["startprob"]) if arrays.get("startprob", np.array(0)).ndim else None
     return _description(path, {"made_by": str(arrays.get("made_by", "")), "about": about, "names": names}, members)
 
@@ -118,22 +122,28 @@ def _arrays(path: str | Path, wanted: set[str]) -> dict[str, Any]:
             _check_size(place, file.zip)
             return {name: file[name] for name in file.files if name in wanted}
     except Exception as fault:  # zipfile and zlib have their own errors
-        raise ValueError(f"{path} cannot be read as npz: {fault}") from None
+        raise InputError("{path} cannot be read as npz: {fault}", path=path, fault=fault) from None
 
 
 def _check_size(path: Path, archive: ZipFile) -> None:
     """Refuse an archive that claims to unpack to far more than compressed numbers do."""
     size, most = sum(entry.file_size for entry in archive.infolist()), _LARGEST_UNFOLDED * path.stat().st_size
     if size > most:
-        raise ValueError(f"it unpacks to {size:,} bytes, more than {_LARGEST_UNFOLDED} times its size")
+        raise InputError(
+            "it unpacks to {size:,} bytes, more than {limit} times its size",
+            size=size, limit=_LARGEST_UNFOLDED,
+        )  # fmt: skip
 
 
 def _description(path: str | Path, found: dict[str, Any], members: int | None) -> FileDescription:
     about, names = found["about"], found["names"]
     if not isinstance(about, dict):
-        raise ValueError(f"{path}: 'about' must hold named values, got {str(about)[:80]!r}.")
+        raise InputError("{path}: 'about' must hold named values, got {text!r}", path=path, text=str(about)[:80])
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-        raise ValueError(f"{path}: 'feature_names' must be a list of text, got {str(names)[:80]!r}.")
+        raise InputError(
+            "{path}: 'feature_names' must be a list of text, got {text!r}",
+            path=path, text=str(names)[:80],
+        )  # fmt: skip
     program, _, version = str(found["made_by"]).partition(" ")
     size = Path(path).stat().st_size
     return FileDescription("H3M", names, about, version if program == "vhem" else None, 1, size, members)
@@ -206,14 +216,14 @@ def from_json(path: str | Path) -> H3M:
         return H3M(hmms, content.get("weights"), ids)
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as fault:
         why = f"{fault} is missing" if isinstance(fault, KeyError) else fault
-        raise ValueError(f"{path} is not an H3M in JSON: {why}") from None
+        raise InputError("{path} is not an H3M in JSON: {why}", path=path, why=why) from None
 
 
 def describe_json(path: str | Path) -> FileDescription:
     """Return what a JSON file says about the H3M in it."""
     content = _content(path)
     if not isinstance(content, dict) or not isinstance(content.get("hmms"), list):
-        raise ValueError(f"{path} is not an H3M in JSON: 'hmms' is missing.")
+        raise InputError("{path} is not an H3M in JSON: 'hmms' is missing", path=path)
     names = content.get("feature_names")
     found = {"made_by": content.get("made_by", ""), "about": content.get("about", {}), "names": names}
     return _description(path, found, len(content["hmms"]))
@@ -223,4 +233,4 @@ def _content(path: str | Path) -> Any:
     try:
         return json.loads(existing_file(path).read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as fault:
-        raise ValueError(f"{path} is not an H3M in JSON: {fault}") from None
+        raise InputError("{path} is not an H3M in JSON: {fault}", path=path, fault=fault) from None

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputTypeError
 from vhem._support.indexing import shares
 from vhem._support.saving import Kind, State, kind_named
 from vhem._support.version import VERSION
@@ -95,10 +96,10 @@ class Reader:
 
     def rows(self, kind: Kind, content: State, chosen: Rows) -> State:
         """Return the state of a collection of some members; their weights are rescaled to sum to one."""
-        cut = {key: self._leaf(value, chosen) for key, value in content.items() if key in kind.rows}
+        cut = {key: self._leaf(value, chosen) for key, value in content.items() if kind.has_rows(key)}
         if "weights" in cut:
             cut["weights"] = shares(cut["weights"])
-        rest = {key: self.unpacked(value) for key, value in content.items() if key not in kind.rows}
+        rest = {key: self.unpacked(value) for key, value in content.items() if not kind.has_rows(key)}
         return {**cut, **rest}
 
     def _leaf(self, node: Any, rows: Rows | None) -> Any:
@@ -167,5 +168,5 @@ class Reader:
 
 def _as_id(name: Any) -> Any:
     if isinstance(name, dict):
-        raise TypeError("an id is text, a number, None, a boolean or a tuple of these")
+        raise InputTypeError("an id is text, a number, None, a boolean or a tuple of these")
     return tuple(_as_id(part) for part in name) if isinstance(name, list) else name

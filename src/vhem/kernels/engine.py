@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem._support.errors import ParameterError
+from vhem._support.errors import FitWarning, InputError, ParameterError
 
 _THREADS_PER_CORE = 4  # at most, however large n_jobs is
 
@@ -39,17 +39,19 @@ def _import(instruction_set: str) -> ModuleType | None:
 def _detect() -> Engine:
     baseline = _import("baseline")
     if baseline is None:
-        warnings.warn(
-            "vhem runs on its NumPy engine, many times slower than the compiled one: no C++ compiler was "
-            "available when it was installed. Install one (GCC or Clang) and reinstall vhem.",
-            RuntimeWarning,
-            stacklevel=4,
+        problem = (
+            "vhem runs on its NumPy engine, many times slower than the compiled one: no C++ compiler was available "
+            "when it was installed"
         )
+        warnings.warn(FitWarning(problem, "Install one (GCC or Clang) and reinstall vhem"), stacklevel=4)
         return Engine("reference", "numpy", None)
     wanted = os.environ.get("VHEM_INSTRUCTION_SET") or baseline.best_instruction_set()
     module = _import(wanted)
     if module is None:
-        raise ValueError(f"VHEM_INSTRUCTION_SET={wanted!r} is not built here; use avx512, avx2 or baseline.")
+        raise InputError(
+            "VHEM_INSTRUCTION_SET={wanted!r} is not built here", "use avx512, avx2 or baseline",
+            wanted=wanted,
+        )  # fmt: skip
     return Engine("native", wanted, module)
 
 
@@ -59,7 +61,7 @@ def engine() -> Engine:
     if choice == "reference":
         return Engine("reference", "numpy", None)
     if choice not in ("", "native"):
-        raise ValueError(f"VHEM_ENGINE={choice!r} is unknown; use 'native' or 'reference'.")
+        raise InputError("VHEM_ENGINE={choice!r} is unknown", "use 'native' or 'reference'", choice=choice)
     found = _detect()
     if choice == "native" and found.name != "native":
         raise RuntimeError("VHEM_ENGINE=native, but the compiled kernels are not built here.")

@@ -37,5 +37,12 @@ class GaussianView:
         if isinstance(self.emissions, Gaussian):
             return self.emissions
         raise AttributeError(
-            f"{name}: the states emit {self.emissions.family} distributions, which have none; see `emissions`."
+            f"{name}: these states emit {self.emissions.family} distributions, not Gaussians. Their parameters are in "
+            f"`emissions`: {', '.join(self.emissions.arrays())}."
         )
+
+    def _emissions_in_words(self) -> str:
+        """Return what `repr` says about the emissions."""
+        if isinstance(self.emissions, Gaussian):
+            return f"covariance_type={self.covariance_type!r}"
+        return f"emissions={self.emissions.kind!r}"

@@ -16,12 +16,13 @@ from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import Ids, Kind, State, register
 from vhem.emissions import Components, Gaussian
+from vhem.emissions.storing import PREFIX, packed, unpacked
 from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models.evidence import Evidence
 from vhem.models.gaussian_view import GaussianView
-from vhem.models.hmm import HMM, checked_sequences
+from vhem.models.hmm import HMM, given_emissions, sequences_for
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.stacking import stack
 from vhem.models.stationary import long_run_occupancies
@@ -91,7 +92,7 @@ class H3M(GaussianView, Immutable):
     ) -> None:
         members = _checked_hmms(hmms)
         names = checked_ids(ids, len(members), "HMMs")
-        _check_same_dimensions(members, names)
+        _check_same_kind(members, names)
         stacked = stack([hmm.parameters for hmm in members])
         self._assign(stacked, checked_weights(weights, len(members)), names)
 
@@ -122,12 +123,14 @@ class H3M(GaussianView, Immutable):
         cls,
         startprob: npt.ArrayLike,
         transmat: npt.ArrayLike,
-        means: npt.ArrayLike,
-        covars: npt.ArrayLike,
+        means: npt.ArrayLike | None = None,
+        covars: npt.ArrayLike | None = None,
         mix_weights: npt.ArrayLike | None = None,
         weights: npt.ArrayLike | None = None,
         n_states: npt.ArrayLike | None = None,
         ids: Iterable[Any] | None = None,
+        *,
+        emissions: Components | None = None,
     ) -> H3M:
         """Return an H3M of stacked arrays, zero-padded if HMMs differ in size.
 
@@ -147,6 +150,8 @@ class H3M(GaussianView, Immutable):
             Numbers of states; S for all by default.
         ids : list, optional
             One name per HMM.
+        emissions : Categorical, Poisson, …, optional
+            What the states emit, in place of `means` and `covars`: (K, S, M) of them, or (K, S).
 
         Returns
         -------
@@ -165,10 +170,10 @@ class H3M(GaussianView, Immutable):
         >>> H3M.from_arrays(start, trans, means=[[[0.0]], [[3.0]]], covars=[[[1.0]], [[2.0]]])
         H3M(n_hmms=2, n_states=1, n_mix=1, n_dims=1, covariance_type='diag')
         """
-        K = len(np.atleast_1d(floats(means, "means")))
+        K = len(np.atleast_1d(floats(startprob, "startprob")))
         names = checked_ids(ids, K, "HMMs")
-        gaussian = Gaussian.shaped(means, covars, Names(names))
-        models = checked_models(startprob, transmat, gaussian, mix_weights, n_states, Names(names))
+        components = given_emissions(means, covars, emissions, Names(names))
+        models = checked_models(startprob, transmat, components, mix_weights, n_states, Names(names))
         return cls._of(_without_padding(models), checked_weights(weights, K), names)
 
     @classmethod
@@ -298,7 +303,7 @@ class H3M(GaussianView, Immutable):
         >>> H3M([one, one]).log_likelihoods([[0.0], [1.0, 1.0]]).round(3)
         array([[-0.919, -0.919], [-2.838, -2.838]])
         """
-        checked = checked_sequences(sequences, self.n_dims)
+        checked = sequences_for(sequences, self.emissions)
         return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
 
     def _log_joint(self, sequences: SequencesLike, n_jobs: int | None) -> FloatArray:
@@ -364,10 +369,8 @@ class H3M(GaussianView, Immutable):
     def __repr__(self) -> str:
         low, high = self.n_states.min(), self.n_states.max()
         states = str(low) if low == high else f"{low} to {high}"
-        return (
-            f"H3M(n_hmms={len(self)}, n_states={states}, n_mix={self.n_mix}, n_dims={self.n_dims}, "
-            f"covariance_type={self.covariance_type!r})"
-        )
+        sizes = f"n_hmms={len(self)}, n_states={states}, n_mix={self.n_mix}, n_dims={self.n_dims}"
+        return f"H3M({sizes}, {self._emissions_in_words()})"
 
 
 def _without_padding(models: Models) -> Models:
@@ -391,9 +394,15 @@ def _checked_hmms(hmms: Iterable[HMM]) -> list[HMM]:
     return members
 
 
-def _check_same_dimensions(members: Sequence[HMM], ids: list[Any]) -> None:
-    d, names = members[0].n_dims, Names(ids)
+def _check_same_kind(members: Sequence[HMM], ids: list[Any]) -> None:
+    d, kind, names = members[0].n_dims, members[0].emissions.kind, Names(ids)
     for k, hmm in enumerate(members):
+        if hmm.emissions.kind != kind:
+            raise InputError(
+                "the emissions of {which} are {mine}, but those of {first} are {kind}",
+                "HMMs of one H3M must have been learned from the same columns, with the same families",
+                which=names.place(k), mine=hmm.emissions.kind, first=names.place(0), kind=kind,
+            )  # fmt: skip
         if hmm.n_dims != d:
             raise InputError(
                 "{which} has {n:dimension}, but {first} has {d}",
@@ -411,6 +420,9 @@ def _check_poolable(mixtures: list[H3M]) -> None:
         if part.n_dims != mixtures[0].n_dims:
             problem = "{parts}[{i}] has {n:dimension}, but {parts}[0] has {d}"
             raise InputError(problem, i=i, n=Count(part.n_dims), d=mixtures[0].n_dims)
+        if part.emissions.kind != mixtures[0].emissions.kind:
+            problem = "the emissions of {parts}[{i}] are {mine}, but those of {parts}[0] are {kind}"
+            raise InputError(problem, i=i, mine=part.emissions.kind, kind=mixtures[0].emissions.kind)
 
 
 def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArray:
@@ -424,19 +436,23 @@ def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArr
 
 
 def _pack(h3m: H3M) -> State:
+    rows = {name: getattr(h3m, name) for name in _ROWS}
     remembered = h3m.evidence._asdict() if h3m.evidence.is_known.any() else {}
-    return {**h3m.parameters.arrays(), "weights": h3m.weights, "ids": Ids(h3m.ids), **remembered}
+    own = {"n_states": h3m.n_states, "weights": h3m.weights, "ids": Ids(h3m.ids)}
+    return {**rows, **packed(h3m.emissions), **own, **remembered}
 
 
 def _unpack(state: State) -> H3M:
     """Return the H3M of a file: its values are checked, and then kept exactly, bit by bit."""
-    arrays = {name: state[name] for name in _ARRAYS}
-    checked = H3M.from_arrays(**arrays, weights=state["weights"], ids=state["ids"])
-    check_alike(state, checked, ("weights", *_ARRAYS))
-    rows = (arrays["startprob"], arrays["transmat"], arrays["mix_weights"])
-    models = Models(*rows, Gaussian(arrays["means"], arrays["covars"]), arrays["n_states"])
+    rows = {name: state[name] for name in (*_ROWS, "n_states")}
+    emissions = unpacked(state)
+    checked = H3M.from_arrays(**rows, emissions=emissions, weights=state["weights"], ids=state["ids"])
+    given = {**rows, **emissions.arrays(), "weights": state["weights"]}
+    check_alike(given, {**checked.parameters.arrays(), "weights": checked.weights})
+    models = Models(rows["startprob"], rows["transmat"], rows["mix_weights"], emissions, rows["n_states"])
     return H3M._of(models, state["weights"], checked.ids, Evidence.of_file(state, len(checked)))
 
 
-_ARRAYS = ("startprob", "transmat", "mix_weights", *Gaussian.fields, "n_states")
-register(Kind("H3M", H3M, _pack, _unpack, rows=("weights", *_ARRAYS, "ids", *Evidence._fields)))
+_ROWS = ("startprob", "transmat", "mix_weights")
+_ARRAYS = (*_ROWS, *Gaussian.fields, "n_states")
+register(Kind("H3M", H3M, _pack, _unpack, rows=("weights", *_ARRAYS, "ids", *Evidence._fields), row_prefix=PREFIX))

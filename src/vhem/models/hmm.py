@@ -9,10 +9,12 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
 from vhem._support.errors import Count, InputError, InputTypeError
-from vhem._support.immutable import Immutable, register_model
+from vhem._support.immutable import Immutable, check_alike
 from vhem._support.places import Names
 from vhem._support.randomness import RandomState, generator
+from vhem._support.saving import Kind, State, register
 from vhem.emissions import Components, Gaussian
+from vhem.emissions.storing import packed, unpacked
 from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
@@ -24,7 +26,7 @@ from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 
 class HMM(GaussianView, Immutable):
-    """A hidden Markov model whose states emit Gaussians or mixtures of Gaussians.
+    """A hidden Markov model whose states emit Gaussians, categories, counts, …, or mixtures of these.
 
     Parameters
     ----------
@@ -37,12 +39,16 @@ class HMM(GaussianView, Immutable):
     covars : array of shape (S, M, d) or (S, M, d, d); (S, d) or (S, d, d) if means is (S, d)
         Variances, or full covariance matrices.
     mix_weights : array of shape (S, M), optional
-        Weights of the Gaussians of each state; needed if M > 1.
+        Weights of the Gaussians (or other components) of each state; needed if M > 1.
+    emissions : Categorical, Poisson, …, optional
+        What the states emit, in place of `means` and `covars`; see `vhem.Categorical` and `vhem.Poisson`.
 
     Attributes
     ----------
-    startprob, transmat, mix_weights, means, covars : arrays
+    startprob, transmat, mix_weights, emissions : arrays, and what the states emit
         The parameters, read-only, always with the component axis.
+    means, covars : arrays
+        Those of Gaussians.
     n_states, n_mix, n_dims : int
         The sizes S, M and d.
     covariance_type : {"diag", "full"}
@@ -50,6 +56,7 @@ class HMM(GaussianView, Immutable):
 
     Examples
     --------
+    >>> import vhem
     >>> from vhem import HMM
     >>> hmm = HMM([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], means=[[0.0], [5.0]], covars=[[1.0], [1.0]])
     >>> hmm
@@ -58,6 +65,8 @@ class HMM(GaussianView, Immutable):
     [array([0, 1, 1])]
     >>> hmm.stationary().round(3)
     array([0.667, 0.333])
+    >>> HMM([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]], emissions=vhem.Poisson([1.0, 20.0]))
+    HMM(n_states=2, n_mix=1, n_dims=1, emissions='poisson')
     """
 
     startprob: FloatArray
@@ -69,15 +78,19 @@ class HMM(GaussianView, Immutable):
         self,
         startprob: npt.ArrayLike,
         transmat: npt.ArrayLike,
-        means: npt.ArrayLike,
-        covars: npt.ArrayLike,
+        means: npt.ArrayLike | None = None,
+        covars: npt.ArrayLike | None = None,
         mix_weights: npt.ArrayLike | None = None,
+        *,
+        emissions: Components | None = None,
     ) -> None:
         names = Names(single=True)
-        gaussian = Gaussian.shaped(floats(means, "means")[None], floats(covars, "covars")[None], names)
+        if emissions is None and means is not None and covars is not None:
+            means, covars = floats(means, "means")[None], floats(covars, "covars")[None]
+        components = given_emissions(means, covars, emissions, names)
         weights = None if mix_weights is None else floats(mix_weights, "mix_weights")[None]
         start, trans = floats(startprob, "startprob")[None], floats(transmat, "transmat")[None]
-        self._assign(checked_models(start, trans, gaussian, weights, None, names))
+        self._assign(checked_models(start, trans, components, weights, None, names))
 
     @classmethod
     def _of(cls, models: Models) -> HMM:
@@ -93,11 +106,6 @@ class HMM(GaussianView, Immutable):
             mix_weights=models.mix_weights[0],
             emissions=models.components.take(0),
         )
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        gaussian = Gaussian(state["means"], state["covars"])
-        rows = {name: state[name] for name in ("startprob", "transmat", "mix_weights")}
-        self._set(**rows, emissions=gaussian)
 
     @property
     def n_states(self) -> int:
@@ -140,7 +148,7 @@ class HMM(GaussianView, Immutable):
         >>> HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]]).score_samples([[0.0, 0.0]]).round(4)
         array([-1.8379])
         """
-        checked = checked_sequences(sequences, self.n_dims)
+        checked = sequences_for(sequences, self.emissions)
         return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))[:, 0]
 
     def score(self, sequences: SequencesLike, n_jobs: int | None = None) -> float:
@@ -170,7 +178,7 @@ class HMM(GaussianView, Immutable):
         >>> hmm.decode([[0.0, 9.0, 0.0, 0.0]])[1]  # there is no way back from the second state
         [array([0, 0, 0, 0])]
         """
-        checked = checked_sequences(sequences, self.n_dims)
+        checked = sequences_for(sequences, self.emissions)
         scores, paths = kernels.viterbi(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
         return scores, np.split(paths, checked.offsets[1:-1])
 
@@ -195,7 +203,7 @@ class HMM(GaussianView, Immutable):
         >>> hmm.posterior([[0.5, 0.5]])
         [array([[0.5, 0.5], [0.5, 0.5]])]
         """
-        checked = checked_sequences(sequences, self.n_dims)
+        checked = sequences_for(sequences, self.emissions)
         _, gamma = kernels.posteriors(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
         return np.split(gamma, checked.offsets[1:-1])
 
@@ -292,10 +300,52 @@ class HMM(GaussianView, Immutable):
         return model
 
     def __repr__(self) -> str:
-        return (
-            f"HMM(n_states={self.n_states}, n_mix={self.n_mix}, n_dims={self.n_dims}, "
-            f"covariance_type={self.covariance_type!r})"
+        return f"HMM(n_states={self.n_states}, n_mix={self.n_mix}, n_dims={self.n_dims}, {self._emissions_in_words()})"
+
+
+def given_emissions(
+    means: npt.ArrayLike | None, covars: npt.ArrayLike | None, emissions: Components | None, names: Names
+) -> Components:
+    """Return what a user says that states emit, as a new block (K, S, M); a single HMM's has no first axis."""
+    if emissions is None:
+        if means is None or covars is None:
+            raise InputTypeError("an HMM needs {means} and {covars} of Gaussians, or {emissions}")
+        return Gaussian.shaped(means, covars, names)
+    if means is not None or covars is not None:
+        raise InputTypeError("{emissions} takes the place of {means} and {covars}", "give one or the other")
+    if not isinstance(emissions, Components):
+        kind = type(emissions).__name__
+        raise InputTypeError("{emissions} must be a vhem.Categorical, vhem.Poisson, …, got {kind}", kind=kind)
+    lead, n = emissions.lead, 2 if names.single else 3
+    if len(lead) not in (n, n - 1) or 0 in lead:
+        wanted = "(S,) or (S, M)" if names.single else "(K, S) or (K, S, M)"
+        problem = (
+            "{emissions} are {kind} distributions in an array of shape {lead}; it must be {wanted}, none of them 0"
         )
+        raise InputError(problem, kind=emissions.family, lead=lead, wanted=wanted)
+    shape = (*lead, 1)[:n]  # users leave out the axis of components if there is only one
+    return emissions.reshaped(*((1, *shape) if names.single else shape)).map(np.array)
+
+
+def check_frames(sequences: Sequences, emissions: Components) -> None:
+    """Refuse values that a family cannot emit, and say which sequence has them."""
+    fault = emissions.fault(sequences.X)
+    if fault is None:
+        return
+    i = int(np.searchsorted(sequences.offsets, fault.row, side="right")) - 1
+    which = f"sequence {i}" + ("" if sequences.ids[i] == i else f" (id {sequences.ids[i]!r})")
+    raise InputError(
+        "{which} has {value:.12g} at frame {t}, dimension {column}, {why}",
+        which=which, value=sequences.X[fault.row, fault.column], t=fault.row - sequences.offsets[i],
+        column=fault.column, why=fault.why,
+    )  # fmt: skip
+
+
+def sequences_for(sequences: SequencesLike, emissions: Components) -> Sequences:
+    """Return `sequences` as a Sequences that such states can emit."""
+    checked = checked_sequences(sequences, emissions.n_dims)
+    check_frames(checked, emissions)
+    return checked
 
 
 def checked_sequences(sequences: SequencesLike, n_dims: int) -> Sequences:
@@ -313,4 +363,19 @@ def checked_sequences(sequences: SequencesLike, n_dims: int) -> Sequences:
     return checked
 
 
-register_model(HMM, "startprob", "transmat", "means", "covars", "mix_weights")
+def _pack(hmm: HMM) -> State:
+    rows = {name: getattr(hmm, name) for name in _ROWS}
+    return {**rows, **packed(hmm.emissions)}
+
+
+def _unpack(state: State) -> HMM:
+    """Return the HMM of a file: its values are checked, and then kept exactly, bit by bit."""
+    emissions, rows = unpacked(state), {name: state[name] for name in _ROWS}
+    made = HMM(**rows, emissions=emissions)
+    check_alike({**rows, **emissions.arrays()}, {**{n: getattr(made, n) for n in _ROWS}, **made.emissions.arrays()})
+    made._set(**rows, emissions=emissions)
+    return made
+
+
+_ROWS = ("startprob", "transmat", "mix_weights")
+register(Kind("HMM", HMM, _pack, _unpack))

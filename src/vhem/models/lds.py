@@ -340,8 +340,8 @@ def _unpack(state: State) -> MixtureOfLDS:
     """Return the mixture of a file: its values are checked, and then kept exactly, bit by bit."""
     systems = Systems(*(state[name] for name in Systems._fields))
     made = MixtureOfLDS(MixtureOfLDS.of(systems, state["weights"]), state["weights"], state["ids"])
-    check_alike(state, made, ["weights"])
-    check_alike(state, made.parameters, Systems._fields)
+    check_alike(state, {"weights": made.weights})
+    check_alike(state, made.parameters._asdict())
     made._assign(systems, state["weights"], made.ids)
     return made
 

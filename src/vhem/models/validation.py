@@ -34,7 +34,7 @@ def checked_models(
     K, S, M = components.lead
     mix = np.ones((K, S, 1)) if mix_weights is None and M == 1 else mix_weights
     if mix is None:
-        raise ValueError(f"means has {M} components per state, but mix_weights is missing; give their weights.")
+        raise InputError("there are {M} components per state, but {mix_weights} is missing", "give their weights", M=M)
     rows = [
         _shaped(array, name, shape, names)
         for name, array, shape in (
@@ -55,7 +55,10 @@ def checked_models(
 def _shaped(array: npt.ArrayLike, name: str, shape: tuple[int, ...], names: Names) -> FloatArray:
     found = floats(array, name)
     if found.shape != shape:
-        raise ValueError(f"{name} has shape {names.shape(found.shape)}, but the emissions need {names.shape(shape)}.")
+        raise InputError(
+            "{name} has shape {shape}, but the emissions need {needed}",
+            name=name, shape=names.shape(found.shape), needed=names.shape(shape),
+        )  # fmt: skip
     check_finite(found, name, names)
     return found
 
@@ -83,11 +86,16 @@ def _checked_sizes(n_states: npt.ArrayLike | None, K: int, S: int) -> IntArray:
         return np.full(K, S, dtype=np.int64)
     sizes = np.asarray(n_states)
     if sizes.shape != (K,) or not np.issubdtype(sizes.dtype, np.integer):
-        raise ValueError(f"n_states must be {K} integers, one per HMM, got {n_states!r}.")
+        raise InputError(
+            "{name} must be {K} integers, one per HMM, got {given!r}", name="n_states", K=K, given=n_states
+        )
     wrong = (sizes < 1) | (sizes > S)
     if wrong.any():
         k = int(np.argmax(wrong))
-        raise ValueError(f"n_states of HMM {k} is {sizes[k]}; the arrays have room for 1 to {S} states.")
+        raise InputError(
+            "{name} of HMM {k} is {size}; the arrays have room for 1 to {S} states",
+            name="n_states", k=k, size=sizes[k], S=S,
+        )  # fmt: skip
     return sizes.astype(np.int64)
 
 
@@ -98,13 +106,19 @@ def _probabilities(rows: FloatArray, used: BoolArray, columns: BoolArray, name: 
     if wrong.any():
         k, r, column = (int(i) for i in np.argwhere(wrong)[0])
         cure = "probabilities must not be negative" if allowed[k, r, column] else "padding beyond n_states must be 0"
-        raise ValueError(f"{_row(names, name, k, r)}: {name} has {rows[k, r, column]} at {column}; {cure}.")
+        raise InputError(
+            "{place}: {name} has {value} at {column}", "{cure}",
+            place=_row(names, name, k, r), name=name, value=rows[k, r, column], column=column, cure=cure,
+        )  # fmt: skip
     sums = rows @ np.ones(rows.shape[-1])  # several times faster than sum over a short axis
     off = np.where(used, np.abs(sums - 1), 0.0)
     if off.max() > SUM_TOLERANCE:
         k, r = (int(i) for i in np.unravel_index(np.argmax(off > SUM_TOLERANCE), off.shape))
         cure = _cure_of_sum(name, float(sums[k, r]))
-        raise ValueError(f"{_row(names, name, k, r)}: {name} sums to {sums[k, r]:.12g} instead of 1; {cure}.")
+        raise InputError(
+            "{place}: {name} sums to {total:.12g} instead of 1", "{cure}",
+            place=_row(names, name, k, r), name=name, total=sums[k, r], cure=cure,
+        )  # fmt: skip
     return rows / np.where(off > ROUNDING, sums, 1.0)[..., None] if off.max() > ROUNDING else rows
 
 

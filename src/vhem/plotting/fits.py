@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vhem._support.errors import InputError
 from vhem.estimators.selection import ClusterNumbers
 from vhem.plotting.style import axes_or_new, color, dashes, picture
 
@@ -41,7 +42,10 @@ def plot_bounds(fit: Any, ax: Axes | None = None) -> Axes:
 
     restarts = getattr(fit, "restarts_", None)
     if not restarts:
-        raise ValueError(f"{type(fit).__name__} has no restarts_ to draw; give a fitted VHEM or MixtureOfHMMs.")
+        raise InputError(
+            "{kind} has no restarts_ to draw", "give a fitted VHEM or MixtureOfHMMs",
+            kind=type(fit).__name__,
+        )  # fmt: skip
     ax = axes_or_new(ax, 5.5, 3.5)
     finals = [restart.lower_bounds[-1] for restart in restarts]
     best, kinds = int(np.argmax(finals)), list(dict.fromkeys(restart.init for restart in restarts))

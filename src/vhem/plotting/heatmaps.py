@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputError
 from vhem.plotting.style import SEQUENTIAL, axes_or_new, picture, text_size
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ def plot_responsibilities(responsibilities: npt.ArrayLike, labels: npt.ArrayLike
 def _checked(matrix: npt.ArrayLike, labels: npt.ArrayLike, name: str) -> tuple[FloatArray, IntArray]:
     values, clusters = np.asarray(matrix, dtype=np.float64), np.asarray(labels)
     if values.ndim != 2 or clusters.shape != (len(values),):
-        raise ValueError(
-            f"{name} must have one row for each of the labels, got {name} of shape {values.shape} and labels of shape "
-            f"{clusters.shape}."
-        )
+        raise InputError(
+            "{name} must have one row for each of the labels, got {name} of shape {shape} and labels of shape {needed}",
+            name=name, shape=values.shape, needed=clusters.shape,
+        )  # fmt: skip
     return values, clusters
 
 

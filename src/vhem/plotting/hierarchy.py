@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputError
 from vhem.plotting.style import axes_or_new, color, hatch, picture
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def plot_hierarchy(tree: Tree, classes: Sequence[Any], ax: Axes | None = None) -
     code = np.array([kinds.index(str(c)) for c in classes])
     n, n_levels = len(code), len(tree.layers)
     if n != len(tree.layers[0]):
-        raise ValueError(f"classes has {n} entries for {len(tree.layers[0])} inputs; give one for each.")
+        raise InputError("{classes} has {n} entries for {m} inputs", "give one for each", n=n, m=len(tree.layers[0]))
     ax = axes_or_new(ax, float(np.clip(0.16 * n, 7.0, 24.0)), 1.1 + 1.15 * n_levels)
     place = _order(tree, code)
     for level in range(n_levels):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputError
 from vhem.models import HMM
 from vhem.plotting.gaussians import draw_densities, draw_ellipses, draw_profiles, state_means
 from vhem.plotting.style import axes_or_new, equal_scales, picture
@@ -89,7 +90,10 @@ def plot_hmm(
 def check_names(names: Sequence[str] | None, n_dims: int) -> None:
     """Raise if there are too few or too many names of dimensions."""
     if names is not None and len(names) != n_dims:
-        raise ValueError(f"names has {len(names)} entries, but the HMM has {n_dims} dimensions; give one for each.")
+        raise InputError(
+            "{names} has {n} entries, but the HMM has {n_dims} dimensions", "give one for each",
+            n=len(names), n_dims=n_dims,
+        )  # fmt: skip
 
 
 def draw_background(ax: Axes, image: Any, extent: tuple[float, float, float, float] | None) -> None:
@@ -100,7 +104,10 @@ def draw_background(ax: Axes, image: Any, extent: tuple[float, float, float, flo
         return
     pixels = np.asarray(image)
     if pixels.ndim not in (2, 3):
-        raise ValueError(f"image must be (height, width) or (height, width, 3 or 4), got the shape {pixels.shape}.")
+        raise InputError(
+            "{image} must be (height, width) or (height, width, 3 or 4), got the shape {shape}",
+            shape=pixels.shape,
+        )  # fmt: skip
     height, width = pixels.shape[:2]
     ax.imshow(pixels, cmap="gray", extent=extent or (0, width, height, 0), alpha=0.8, zorder=0)
     ax.margins(0)

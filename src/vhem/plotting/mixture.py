@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputError
 from vhem.models import H3M, HMM
 from vhem.plotting.gaussians import draw_densities, draw_ellipses, draw_profiles
 from vhem.plotting.hmm import plot_hmm
@@ -118,9 +119,15 @@ def plot_cluster(
     hmms = list(members)
     shares = np.ones(len(hmms)) if responsibilities is None else np.asarray(responsibilities, dtype=float)
     if shares.shape != (len(hmms),):
-        raise ValueError(f"responsibilities has the shape {shares.shape} for {len(hmms)} members; give one for each.")
+        raise InputError(
+            "{responsibilities} has the shape {shape} for {n} members", "give one for each",
+            shape=shares.shape, n=len(hmms),
+        )  # fmt: skip
     if any(hmm.n_dims != center.n_dims for hmm in hmms):
-        raise ValueError(f"members and centre must have the same dimensions; the centre has {center.n_dims}.")
+        raise InputError(
+            "members and centre must have the same dimensions; the centre has {n_dims}",
+            n_dims=center.n_dims,
+        )  # fmt: skip
     ax = axes_or_new(ax, 8.0 if center.n_dims > 2 else 5.0, 3.5 if center.n_dims != 2 else 5.0)
     strongest = float(np.clip(8 / max(1, len(hmms)), 0.15, 0.8))
     for hmm, share in zip(hmms, shares, strict=True):

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputError, InputTypeError
 from vhem.estimators.hierarchy import HierarchicalVHEM
 from vhem.estimators.mixture import MixtureOfHMMs
 from vhem.models import H3M, HMM
@@ -45,12 +46,14 @@ def clustering(
 ) -> Clustering:
     """Return a fitted estimator and its data in the form that a report needs."""
     if not isinstance(fit, BaseEstimator):
-        raise TypeError(_wrong_kind(fit))
+        raise _wrong_kind(fit)
     check_is_fitted(fit)
     data = None if sequences is None else as_sequences(sequences)
     if isinstance(fit, MixtureOfHMMs):
         if data is None:
-            raise ValueError("a report on a MixtureOfHMMs needs the sequences that it was fitted to: sequences=….")
+            raise InputError(
+                "a report on a MixtureOfHMMs needs the sequences that it was fitted to", "give {sequences}"
+            )
         names, inputs, levels, parents = [str(i) for i in data.ids], None, [fit.model_], [fit.labels_]
         owners: IntArray | None = np.arange(len(data))
     else:
@@ -58,9 +61,12 @@ def clustering(
         names = [str(i) for i in inputs.ids]
         owners = None if data is None else owners_of(data, groups, inputs.ids)
     if len(parents[0]) != len(names):
-        raise ValueError(f"the fit has {len(parents[0])} inputs, but {len(names)} were given; give those of the fit.")
+        raise InputError(
+            "the fit has {n} inputs, but {m} were given", "give those of the fit",
+            n=len(parents[0]), m=len(names),
+        )  # fmt: skip
     if classes is not None and len(classes) != len(names):
-        raise ValueError(f"classes has {len(classes)} entries for {len(names)} members; give one for each.")
+        raise InputError("{classes} has {n} entries for {m} members", "give one for each", n=len(classes), m=len(names))
     first = fit.fits_[0] if isinstance(fit, HierarchicalVHEM) else fit
     return Clustering(
         run=facts_of(fit, "sequences" if inputs is None else "hmms"),
@@ -92,16 +98,19 @@ def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M, list[H3M], li
     if isinstance(fit, HierarchicalVHEM):
         return fit.tree_.layers[0], fit.levels_, fit.parents_
     if not isinstance(getattr(fit, "centers_", None), H3M):
-        raise TypeError(_wrong_kind(fit))
+        raise _wrong_kind(fit)
     hmms = getattr(fit, "hmms_", None) if hmms is None else hmms
     if hmms is None:
-        raise ValueError(f"a report on {type(fit).__name__} needs the HMMs that it was fitted to: hmms=….")
+        raise InputError(
+            "a report on {kind} needs the HMMs that it was fitted to", "give {hmms}", kind=type(fit).__name__
+        )
     return check_h3m("hmms", hmms), [fit.centers_], [fit.labels_]
 
 
-def _wrong_kind(fit: Any) -> str:
+def _wrong_kind(fit: Any) -> InputTypeError:
     kinds = "SequenceClustering, VHEM, HierarchicalVHEM, SampledHEM, PPKClustering or MixtureOfHMMs"
-    return f"a report can be written on {kinds}, fitted, got {type(fit).__name__}."
+    problem = "a report can be written on {kinds}, fitted, got {kind}"
+    return InputTypeError(problem, kinds=kinds, kind=type(fit).__name__)
 
 
 def owners_of(data: Sequences, groups: Sequence[Any] | None, ids: list[Any]) -> IntArray:
@@ -116,16 +125,20 @@ def owners_of(data: Sequences, groups: Sequence[Any] | None, ids: list[Any]) -> 
             return _places(known, place, len(data))
     if groups is not None:
         unknown = sorted(set(map(str, groups)) - set(place))
-        raise ValueError(f"groups names {unknown[0]!r}, which is not the id of any HMM; the first ids are {ids[:3]}.")
+        raise InputError(
+            "{groups} names {unknown!r}, which is not the id of any HMM; the first ids are {ids}",
+            unknown=unknown[0], ids=ids[:3],
+        )  # fmt: skip
     if len(data) != len(ids):
-        raise ValueError(
-            f"there are {len(data)} sequences for {len(ids)} HMMs; say which belong to which with groups=…, "
-            "one HMM's id for every sequence."
-        )
+        raise InputError(
+            "there are {n} sequences for {m} HMMs",
+            "say which belong to which with {groups}, one HMM's id for every sequence",
+            n=len(data), m=len(ids),
+        )  # fmt: skip
     return np.arange(len(ids))
 
 
 def _places(known: Sequence[Any], place: dict[str, int], n: int) -> IntArray:
     if len(known) != n:
-        raise ValueError(f"groups has {len(known)} entries for {n} sequences; give one for each.")
+        raise InputError("{groups} has {n} entries for {m} sequences", "give one for each", n=len(known), m=n)
     return np.array([place[str(name)] for name in known], dtype=np.int64)

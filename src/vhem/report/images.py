@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.errors import InputError
 from vhem._support.paths import existing_file
 
 
@@ -42,7 +43,10 @@ def embedded(image: str | Path | npt.ArrayLike) -> Image:
 def _pixels(array: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """Return the array as bytes; floats from 0 to 1 are scaled as in matplotlib."""
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] not in (3, 4)) or 0 in array.shape:
-        raise ValueError(f"image must be (height, width) or (height, width, 3 or 4), got shape {array.shape}.")
+        raise InputError(
+            "{image} must be (height, width) or (height, width, 3 or 4), got shape {shape}",
+            shape=array.shape,
+        )  # fmt: skip
     if np.issubdtype(array.dtype, np.floating):
         array = 255 * array if np.nanmax(array) <= 1 else array
     return np.asarray(np.clip(np.nan_to_num(array), 0, 255).round(), dtype=np.uint8)
@@ -68,7 +72,7 @@ def _kind_and_size(data: bytes, name: str) -> tuple[str, int, int]:
         return "png", width, height
     if data[:2] == b"\xff\xd8":
         return ("jpeg", *_jpeg_size(data, name))
-    raise ValueError(f"{name} is neither a PNG nor a JPEG image; convert it to one of these.")
+    raise InputError("{name} is neither a PNG nor a JPEG image", "convert it to one of these", name=name)
 
 
 def _jpeg_size(data: bytes, name: str) -> tuple[int, int]:
@@ -80,4 +84,4 @@ def _jpeg_size(data: bytes, name: str) -> tuple[int, int]:
             height, width = struct.unpack(">HH", data[place + 5 : place + 9])
             return width, height
         place += 2 + length
-    raise ValueError(f"{name} is not a complete JPEG image.")
+    raise InputError("{name} is not a complete JPEG image", name=name)

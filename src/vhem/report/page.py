@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
 from vhem._support.checks import check_real
+from vhem._support.errors import InputError, ParameterError
 from vhem._support.paths import checked_path
 from vhem.files.atomic import atomic_write
 from vhem.models import H3M, HMM
@@ -24,7 +26,9 @@ from vhem.report.payload import as_script, payload
 from vhem.sequences import SequencesLike
 
 _SCRIPTS = (
+    "drawing.js",
     "base.js",
+    "figures.js",
     "map.js",
     "chain.js",
     "models.js",
@@ -38,6 +42,28 @@ _SCRIPTS = (
 _TABLES = 60_000  # approximate bytes of the page without data, style and script
 
 
+class Look(NamedTuple):
+    """What the pictures are made to look like."""
+
+    cluster_names: Sequence[str] = ()
+    colors: Sequence[str] = ()
+    crop: Sequence[float] | None = None
+
+    def checked(self, content: Clustering) -> dict[str, Any]:
+        """Return it as the page takes it, or say what is wrong with it."""
+        n_clusters, n_dims = len(content.levels[0]), content.levels[0].n_dims
+        if len(self.cluster_names) > n_clusters:
+            problem = "{cluster_names} has {n} names for {k} clusters"
+            raise InputError(problem, n=len(self.cluster_names), k=n_clusters)
+        for value in self.colors:
+            if not re.fullmatch(r"#[0-9a-fA-F]{6}", value):
+                raise ParameterError("colors", value, "must be like '#0072b2'")
+        if self.crop is not None and n_dims != 2:
+            raise InputError("{crop} is for HMMs in two dimensions; these have {n_dims}", n_dims=n_dims)
+        edges = None if self.crop is None else _edges("crop", self.crop)
+        return {"clusterNames": [str(name) for name in self.cluster_names], "colors": list(self.colors), "crop": edges}
+
+
 def write(
     path: str | os.PathLike[str],
     fit: Any,
@@ -49,6 +75,9 @@ def write(
     image: str | Path | npt.ArrayLike | None = None,
     extent: Sequence[float] | None = None,
     names: Sequence[str] | None = None,
+    cluster_names: Sequence[str] = (),
+    colors: Sequence[str] = (),
+    crop: Sequence[float] | None = None,
     title: str = "Clusters of hidden Markov models",
     command: str | None = None,
     warnings: Iterable[Any] = (),
@@ -77,6 +106,12 @@ def write(
         A bottom above the top, as in (0, 640, 480, 0), makes y point down.
     names : list of str, optional
         Names of the dimensions.
+    cluster_names : list of str
+        Names of the clusters, of the lowest level if there are several; those without one are numbered.
+    colors : list of str
+        Colours of the states, such as "#0072b2"; beyond these, the usual ones.
+    crop : (left, right, bottom, top), optional
+        The part of the image, or of the plane, that pictures show, in data coordinates.
     title : str
         The report's title.
     command : str, optional
@@ -109,13 +144,14 @@ def write(
     return write_clustering(
         path, content, image=image, extent=extent, names=names, title=title, command=command,
         warnings=said or content.run.warnings, max_megabytes=max_megabytes, notes=[],
+        look=Look(cluster_names, colors, crop),
     )  # fmt: skip
 
 
 def write_clustering(
     path: str | os.PathLike[str], content: Clustering, *, image: str | Path | npt.ArrayLike | None,
     extent: Sequence[float] | None, names: Sequence[str] | None, title: str, command: str | None,
-    warnings: list[str], max_megabytes: float, notes: list[str],
+    warnings: list[str], max_megabytes: float, notes: list[str], look: Look | None = None,
 ) -> Path:  # fmt: skip
     """Write the report on a clustering that is already in the form of a report; see :func:`write`.
 
@@ -124,10 +160,11 @@ def write_clustering(
     check_real("max_megabytes", max_megabytes, 0.0, open_interval=True)
     _check_names(names, content)
     background = _background(image, extent, content)
-    parts = {name: _part(name) for name in ("page.css", *_SCRIPTS)}
+    parts = {name: part(name) for name in ("page.css", *_SCRIPTS)}
     used = sum(map(len, parts.values())) + len(str(background)) + _TABLES
     data = payload(content, max_megabytes * 1e6 - used, notes)
     data |= {"dimensionNames": [str(name) for name in names] if names else None, **background}
+    data |= (look or Look()).checked(content)
     page = _render(content, data, parts, title, command, warnings, notes)
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -140,14 +177,11 @@ def _render(
     content: Clustering, data: dict[str, Any], parts: dict[str, str], title: str, command: str | None,
     warnings: list[str], notes: list[str],
 ) -> str:  # fmt: skip
-    import jinja2  # noqa: PLC0415  (only a report needs it)
-    from markupsafe import Markup  # noqa: PLC0415
+    from markupsafe import Markup  # noqa: PLC0415  (only a report needs it)
 
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    script = '"use strict";\n(() => {\n' + "\n".join(parts[name] for name in _SCRIPTS) + "\n})();"
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    script, digest = enclosed(_SCRIPTS)
     agreement = facts.agreement(content)
-    template = environment.from_string(_part("page.html"))
+    template = environment().from_string(part("page.html"))
     return str(
         template.render(
             title=title,
@@ -169,14 +203,31 @@ def _render(
     )
 
 
-def _part(name: str) -> str:
+def environment() -> Any:
+    """Return what fills templates: all text is escaped, and nothing may be missing."""
+    import jinja2  # noqa: PLC0415  (only a report needs it)
+
+    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+
+
+def enclosed(scripts: Sequence[str]) -> tuple[str, str]:
+    """Return the parts of a page's script as one, and the digest by which its policy knows it."""
+    script = '"use strict";\n(() => {\n' + "\n".join(map(part, scripts)) + "\n})();"
+    return script, base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def part(name: str) -> str:
+    """Return a template, style or script of the report."""
     return resources.files("vhem.report").joinpath("parts", name).read_text(encoding="utf-8")
 
 
 def _check_names(names: Sequence[str] | None, content: Clustering) -> None:
     n_dims = content.levels[0].n_dims
     if names is not None and len(names) != n_dims:
-        raise ValueError(f"names has {len(names)} entries, but the HMMs have {n_dims} dimensions; give one for each.")
+        raise InputError(
+            "{names} has {n} entries, but the HMMs have {n_dims} dimensions", "give one for each",
+            n=len(names), n_dims=n_dims,
+        )  # fmt: skip
 
 
 def _background(
@@ -187,11 +238,16 @@ def _background(
     if image is None and extent is None:
         return {"image": None, "extent": None}
     if n_dims != 2:
-        raise ValueError(f"image and extent are for HMMs in two dimensions; these have {n_dims}.")
-    edges = None if extent is None else [float(edge) for edge in extent]
-    if edges is not None and (len(edges) != 4 or edges[0] == edges[1] or edges[2] == edges[3]):
-        raise ValueError(f"extent must be (left, right, bottom, top), such as (0, 640, 480, 0), got {extent!r}.")
+        raise InputError("{image} and {extent} are for HMMs in two dimensions; these have {n_dims}", n_dims=n_dims)
+    edges = None if extent is None else _edges("extent", extent)
     if image is None:
         return {"image": None, "extent": edges}
     picture = embedded(image)
     return {"image": picture.href, "extent": edges or [0, picture.width, picture.height, 0]}
+
+
+def _edges(name: str, given: Sequence[float]) -> list[float]:
+    edges = [float(edge) for edge in given]
+    if len(edges) != 4 or edges[0] == edges[1] or edges[2] == edges[3]:
+        raise ParameterError(name, given, "must be (left, right, bottom, top), such as (0, 640, 480, 0)")
+    return edges

@@ -22,12 +22,12 @@ _MANY_CENTERS = 60  # with more, a table of distances between centres is of no u
 
 def payload(content: Clustering, room: float, notes: list[str]) -> dict[str, Any]:
     """Return everything the page draws, in about `room` bytes; what had to be left out is added to `notes`."""
-    decimals = _decimals(content.levels[0])
+    decimals = n_decimals(content.levels[0])
     data: dict[str, Any] = {
         "dims": content.levels[0].n_dims,
         "members": _members(content),
         "tau": content.tau,
-        "layers": [[], *(_models(level, decimals, content.tau) for level in content.levels)],
+        "layers": [[], *(drawn_models(level, decimals, content.tau) for level in content.levels)],
         "weights": [np.round(level.weights, _PROBABILITIES).tolist() for level in content.levels],
         "parents": [parent.tolist() for parent in content.parents],
         "restarts": [restart._asdict() for restart in content.run.restarts],
@@ -65,7 +65,7 @@ def as_script(data: Any) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _decimals(centers: H3M) -> int:
+def n_decimals(centers: H3M) -> int:
     """Return how many decimals show a hundredth of the smallest spread: offsets and units do not matter."""
     variances = centers.covars if centers.covariance_type == "diag" else np.diagonal(centers.covars, 0, -2, -1)
     real = np.arange(centers.startprob.shape[1]) < centers.n_states[:, None]
@@ -80,7 +80,7 @@ def _significant(values: FloatArray) -> list[Any]:
     return list((np.round(values * scale) / scale).tolist())
 
 
-def _models(h3m: H3M, decimals: int, tau: int) -> list[dict[str, Any]]:
+def drawn_models(h3m: H3M, decimals: int, tau: int) -> list[dict[str, Any]]:
     """Return HMMs as the page draws them."""
     shares = time_shares(h3m.startprob, h3m.transmat, tau)
     return [_model(hmm, decimals, shares[k, : hmm.n_states]) for k, hmm in enumerate(h3m)]
@@ -138,10 +138,10 @@ def _add_member_models(
     """Add the members' own HMMs if they fit; return the bytes they take."""
     if content.inputs is None:
         return 0.0
-    models = _models(content.inputs, decimals, content.tau)
+    models = drawn_models(content.inputs, decimals, content.tau)
     labels, centers = content.labels[0], content.levels[0]
     for k, (hmm, made) in enumerate(zip(content.inputs, models, strict=True)):
-        made["like"] = _likeness(hmm, centers[int(labels[k])]).tolist()
+        made["like"] = likeness(hmm, centers[int(labels[k])]).tolist()
     size = len(json.dumps(models, separators=(",", ":")))
     if size > room:
         notes.append(
@@ -153,7 +153,7 @@ def _add_member_models(
     return float(size)
 
 
-def _likeness(hmm: HMM, center: HMM) -> IntArray:
+def likeness(hmm: HMM, center: HMM) -> IntArray:
     """Return for each state the most similar state of the centre, whose colour it gets; no two share one."""
     means = [np.einsum("sm,smd->sd", h.mix_weights, h.means) for h in (hmm, center)]
     scale = means[1].std(axis=0) + 1e-12

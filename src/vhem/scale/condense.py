@@ -78,7 +78,7 @@ def generator_for(plan: Plan, *place: int) -> np.random.Generator:
 def summarised(sequences: Sequences, plan: Plan, index: int) -> tuple[Summary, Counts]:
     """Return HMMs that represent the sequences of part `index`."""
     rng = generator_for(plan, 0, index)
-    whole = Batch.of(sequences, None, None)
+    whole = Batch.of(sequences, None, None, plan.learning.template(sequences))
     batch = _some_of(whole, plan, rng)
     plan = _quick(plan)
     fits = fit_batch(batch, Scale.of(batch), plan.learning, rng)

@@ -62,7 +62,7 @@ def _best(made: list[Restart], sample: Sample, virtual_frames: float) -> Summary
 
 def _refined(best: Summary, sample: Sample, plan: Plan) -> tuple[Models, FloatArray]:
     """EM on the sample; HMMs that explain too little of it are left unchanged."""
-    problem = mixture_problem(best.parameters, _batch(sample), plan)
+    problem = mixture_problem(best.parameters, _batch(sample, best.parameters), plan)
     done = run(problem, mixtures(problem, best), plan.learning.limits).state
     common = done.weights[0] * len(sample.keys) >= _ENOUGH
     mixed = best.parameters.copy()
@@ -102,15 +102,15 @@ class _Pass(Problem[Mixtures, EMCounts]):
 def em_pass(model: H3M, count_parts: CountParts, sample: Sample, plan: Plan) -> tuple[H3M, float]:
     """Return the mixture after one iteration of EM over all data, and the data's log-likelihood before it."""
     now = Mixtures(model.parameters, model.weights[None])
-    problem = _Pass(count_parts=count_parts, prior=mixture_problem(now.models, _batch(sample), plan).prior)
+    problem = _Pass(count_parts=count_parts, prior=mixture_problem(now.models, _batch(sample, now.models), plan).prior)
     expected = problem.e_step(now)
     made = improved(problem, now, expected).state
     return H3M.of_models(made.models, made.weights[0]), expected.log_likelihood
 
 
-def _batch(sample: Sample) -> Batch:
+def _batch(sample: Sample, models: Models) -> Batch:
     assert sample.sequences is not None
-    return Batch.of(sample.sequences, None, None)
+    return Batch.of(sample.sequences, None, None, models.components.padding())
 
 
 def _ordered(models: Models, weights: FloatArray, plan: Plan) -> H3M:

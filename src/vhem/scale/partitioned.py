@@ -89,6 +89,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         Print a line now and then.
     <random_state>
     <n_jobs>
+    <emissions>
 
     Attributes
     ----------
@@ -166,6 +167,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         verbose: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
+        emissions: Any = "gaussian",
     ) -> None:
         self.n_components = n_components
         self.n_states = n_states
@@ -191,6 +193,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.emissions = emissions
 
     def fit(self, X: Iterable[Any], y: Any = None) -> Self:
         """Learn the mixture.
@@ -309,7 +312,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         learning = FitPlan.checked(
             n_mix=self.n_mix, covariance_type=self.covariance_type, topology=self.topology, max_iter=self.max_iter,
             tol=self.tol, reg_covar=self.reg_covar, startprob_prior=0.1, transmat_prior=0.1, covars_prior=0.1,
-            n_threads=threads,
+            emissions=self.emissions, n_threads=threads,
         ).with_states(self.n_states)  # fmt: skip
         seed = int(generator(self.random_state).integers(2**63))
         return Plan(

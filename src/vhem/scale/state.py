@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from vhem._support.errors import InputError
 from vhem._support.phrases import Count
 from vhem._support.saving import Kind, register, register_record
-from vhem.emissions import Gaussian
+from vhem.emissions.storing import packed, unpacked
 from vhem.files import ModelFileError, load
 from vhem.files.model_files import save
 from vhem.kernels.models import Models
@@ -57,10 +57,11 @@ class State(NamedTuple):
         if state.settings != wanted or (state.seed != plan.seed and not any_seed):
             before, now = json.loads(state.settings), json.loads(wanted)
             differ = [name for name in now if now[name] != before.get(name)] or ["random_state"]
-            raise ValueError(
-                f"the checkpoint {path} belongs to a fit with other settings ({', '.join(differ)}). Use these, or "
-                "delete the file to start again."
-            )
+            raise InputError(
+                "the checkpoint {path} belongs to a fit with other settings ({names})",
+                "Use these, or delete the file to start again",
+                path=path, names=", ".join(differ),
+            )  # fmt: skip
         return state
 
     def save(self, path: str | Path) -> None:
@@ -123,16 +124,25 @@ def _settings(plan: Plan, n_sample: int) -> str:
         **asdict(learning.shape), **amounts, **limits, "reg_covar": learning.priors.reg_covar, "init": learning.init,
         **plan._asdict(), "n_sample": n_sample,
     }  # fmt: skip
+    words["emissions"] = (
+        None if words["emissions"] == "gaussian" else repr(words["emissions"])
+    )  # as older files have it
     shaping = {name: value for name, value in words.items() if isinstance(value, (int, float, str))}
     return json.dumps({name: shaping[name] for name in shaping if name != "seed"}, sort_keys=True)
 
 
 def _unpack_models(state: dict[str, Any]) -> Models:
-    gaussian = Gaussian(state["means"], state["covars"])
-    return Models(state["startprob"], state["transmat"], state["mix_weights"], gaussian, state["n_states"])
+    startprob, transmat, mix_weights = (state[name] for name in _ROWS)
+    return Models(startprob, transmat, mix_weights, unpacked(state), state["n_states"])
 
 
-register(Kind("Parameters", Models, Models.arrays, _unpack_models))
+def _pack_models(models: Models) -> dict[str, Any]:
+    rows = {name: getattr(models, name) for name in _ROWS}
+    return {**rows, **packed(models.components), "n_states": models.n_states}
+
+
+_ROWS = ("startprob", "transmat", "mix_weights")
+register(Kind("Parameters", Models, _pack_models, _unpack_models))
 register_record(Summary, "PartitionedH3M.Summary")
 register_record(Sample, "PartitionedH3M.Sample")
 register_record(State, "PartitionedH3M.State")

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputError
 from vhem.em.grouped import Batch
 from vhem.em.mixtures import Mixtures
 from vhem.emissions.components import Components
@@ -98,7 +99,7 @@ def count_part(
     """Make the E-step of EM-H3M on a part."""
 
     def work(sequences: Sequences) -> EMCounts:
-        batch = Batch.of(sequences, None, None)
+        batch = Batch.of(sequences, None, None, models.components.padding())
         problem, now = mixture_problem(models, batch, plan), Mixtures(models, weights[None])
         assigned = problem.e_step(now)
         sums = problem.count(now, assigned, anchors)
@@ -140,10 +141,11 @@ def _check_values(sequences: Sequences, missing: str) -> None:
     if missing == "refuse":
         row, column = (int(i) for i in np.argwhere(gaps)[0])
         i = int(np.searchsorted(sequences.offsets, row, side="right")) - 1
-        raise ValueError(
-            f"sequence {sequences.ids[i]!r} has a missing value (NaN) at frame {row - sequences.offsets[i]}, dimension "
-            f"{column}; missing='marginalise' allows it."
-        )
+        raise InputError(
+            "sequence {id!r} has a missing value (NaN) at frame {frame}, dimension {column}",
+            "{missing:'marginalise'} allows it",
+            id=sequences.ids[i], frame=row - sequences.offsets[i], column=column,
+        )  # fmt: skip
     empty = np.flatnonzero(gaps.all(axis=0))
     if len(empty):
-        raise ValueError(f"dimension {empty[0]} has no value at all (NaN everywhere).")
+        raise InputError("dimension {j} has no value at all (NaN everywhere)", j=empty[0])

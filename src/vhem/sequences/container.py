@@ -14,11 +14,16 @@ from vhem._support.errors import InputError, InputTypeError, ParameterError
 from vhem._support.immutable import Immutable
 from vhem._support.indexing import checked_ids, positions
 from vhem._support.saving import Ids, Kind, State, register
+from vhem.sequences.categories import Categories, checked_codes, encoded, wanted
+from vhem.sequences.channels import Channels, joined, named, recoded
 from vhem.sequences.converters import frames_first, from_multiindex, padded, to_multiindex, without_padding
 from vhem.sequences.identity import check_unique, names_of
+from vhem.sequences.joining import matching, stretched, warn_of_lengths
 from vhem.sequences.long_table import Table
 from vhem.sequences.readers.cells import LARGEST
 from vhem.sequences.readers.frames import is_lazy, read_frame
+from vhem.sequences.readers.wide import Wide
+from vhem.sequences.readers.wide_rows import read_wide_frame
 
 
 class Sequences(Immutable):
@@ -33,6 +38,15 @@ class Sequences(Immutable):
         One name per sequence, used in messages and results; names must be unique. 0, 1, … if not given.
     groups : iterable, optional
         What each sequence belongs to, such as a person; kept with the sequences, to be passed to `fit_hmms`.
+    channels : list of str, optional
+        Names of the d dimensions; x1, x2, … if not given.
+    categories : True, list or dict, optional
+        Channels that hold categories rather than numbers: all of them, those listed (by name or position), or a
+        dictionary from channels to the names of their categories, in the order of their codes. The arrays then hold
+        names (text), or the codes 0, 1, …. Without a dictionary, the names are those that occur, sorted.
+    weights : array of shape (n,), optional
+        Case weights: how many sequences of the population each one stands for. Estimators use them unless they are
+        given a `sample_weight`.
 
     Attributes
     ----------
@@ -49,6 +63,12 @@ class Sequences(Immutable):
         folder, the paths of its files. Keys are unique, unless an index selected a sequence twice.
     groups : list or None
         One value per sequence, if given.
+    channels : list of str
+        Names of the dimensions.
+    categories : dict
+        For every channel that holds categories, their names: code k in `X` stands for the k-th name.
+    weights : array of shape (n,) or None
+        Case weights, if given.
 
     Examples
     --------
@@ -61,6 +81,11 @@ class Sequences(Immutable):
     (5, 2)
     >>> s[[True, False]].ids
     ['a']
+    >>> days = Sequences([["sun", "rain", "rain"], ["fog", "sun"]], channels=["sky"], categories=True)
+    >>> days.categories, days[0].ravel().tolist()
+    ({'sky': ('fog', 'rain', 'sun')}, [2.0, 1.0, 1.0])
+    >>> days.decoded(1)
+    [['fog'], ['sun']]
     """
 
     X: FloatArray
@@ -68,23 +93,57 @@ class Sequences(Immutable):
     offsets: IntArray
     ids: list[Any]
     groups: list[Any] | None
+    weights: FloatArray | None = None
     _keys: list[Any] | None = None  #: if they are not the ids
+    _channels: Channels | None = None  #: if they have names
 
     def __init__(
-        self, arrays: SequencesLike, ids: Iterable[Any] | None = None, groups: Iterable[Any] | None = None
+        self,
+        arrays: SequencesLike,
+        ids: Iterable[Any] | None = None,
+        groups: Iterable[Any] | None = None,
+        channels: Iterable[str] | None = None,
+        categories: Categories = None,
+        weights: npt.ArrayLike | None = None,
     ) -> None:
         if isinstance(arrays, Sequences):
-            names = arrays.ids if ids is None else _checked_names(ids, len(arrays))
-            kept = arrays.groups if groups is None else _checked_groups(groups, len(arrays))
-            self._assign(arrays.X, arrays.lengths, names, kept, arrays._keys if ids is None else None)
+            self._assign_again(arrays, ids, groups, channels, categories, weights)
             return
         parts = _split(arrays)
         names = _checked_names(ids, len(parts))
+        called: Channels | None = None
+        if categories is not None and categories is not False:
+            parts, called = encoded(parts, channels, categories)
         checked = [_checked_array(part, _name(i, names)) for i, part in enumerate(parts)]
         _check_same_dimensions(checked, names)
+        if channels is not None:
+            own = named(channels, checked[0].shape[1])
+            called = own if called is None else own._replace(categories=called.categories)
         lengths = np.array([len(array) for array in checked], dtype=np.int64)
-        self._assign(np.concatenate(checked), lengths, names, _checked_groups(groups, len(parts)))
+        kept = _checked_groups(groups, len(parts))
+        self._assign(np.concatenate(checked), lengths, names, kept, None, called, _checked_weights(weights, len(parts)))
         self._check_range()
+
+    def _assign_again(
+        self,
+        given: Sequences,
+        ids: Iterable[Any] | None,
+        groups: Iterable[Any] | None,
+        channels: Iterable[str] | None,
+        categories: Categories,
+        weights: npt.ArrayLike | None,
+    ) -> None:
+        """Take the frames of other sequences, and from them also what is not given."""
+        names = given.ids if ids is None else _checked_names(ids, len(given))
+        kept = given.groups if groups is None else _checked_groups(groups, len(given))
+        called = given._channels
+        if channels is not None:
+            own = named(channels, given.n_dims)
+            called = own if called is None else own._replace(categories=called.categories)
+        if categories is not None:
+            called = _with_categories(given.X, called or Channels.unnamed(given.n_dims), categories)
+        counts = given.weights if weights is None else _checked_weights(weights, len(given))
+        self._assign(given.X, given.lengths, names, kept, given._keys if ids is None else None, called, counts)
 
     def _assign(
         self,
@@ -93,9 +152,12 @@ class Sequences(Immutable):
         ids: list[Any],
         groups: list[Any] | None = None,
         keys: list[Any] | None = None,
+        channels: Channels | None = None,
+        weights: FloatArray | None = None,
     ) -> None:
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self._set(X=X, lengths=lengths, offsets=offsets, ids=ids, groups=groups, _keys=keys)
+        names = {"ids": ids, "groups": groups, "_keys": keys, "_channels": channels}
+        self._set(X=X, lengths=lengths, offsets=offsets, weights=weights, **names)
 
     @classmethod
     def _of(
@@ -105,22 +167,80 @@ class Sequences(Immutable):
         ids: list[Any],
         groups: list[Any] | None = None,
         keys: list[Any] | None = None,
+        channels: Channels | None = None,
+        weights: FloatArray | None = None,
     ) -> Sequences:
         """Return sequences that are known to be valid; ids may repeat."""
         made = cls.__new__(cls)
-        made._assign(X, lengths, ids, groups, keys)
+        made._assign(X, lengths, ids, groups, keys, channels, weights)
         return made
 
     @classmethod
     def _of_table(cls, table: Table) -> Sequences:
         """Return the sequences of a table, named by their keys."""
-        return cls._of(table.X, table.lengths, names_of(table.keys), table.groups, table.keys)
+        names = names_of(table.keys)
+        return cls._of(table.X, table.lengths, names, table.groups, table.keys, table.channels, table.weights)
 
     @classmethod
     def _joined(cls, parts: list[Sequences], keys: list[Any], groups: list[Any] | None) -> Sequences:
-        """Return the sequences of all parts under new keys."""
-        X, lengths = np.concatenate([part.X for part in parts]), np.concatenate([part.lengths for part in parts])
-        return cls._of_table(Table(X, lengths, keys, groups))
+        """Return the sequences of all parts under new keys; categories are matched by name."""
+        channels = joined([part._named for part in parts])
+        X = np.concatenate([recoded(part.X, part._named, channels) for part in parts])
+        lengths = np.concatenate([part.lengths for part in parts])
+        counted = [part.weights for part in parts if part.weights is not None]
+        weights = np.concatenate(counted) if len(counted) == len(parts) else None
+        return cls._of_table(Table(X, lengths, keys, groups, channels, weights))
+
+    @property
+    def channels(self) -> list[str]:
+        """Names of the dimensions: x1, x2, … if none were given."""
+        return list(self._named.names)
+
+    @property
+    def categories(self) -> dict[str, tuple[str, ...]]:
+        """The names of the categories, by channel; empty if all channels hold numbers."""
+        return self._named.as_dict()
+
+    @property
+    def _named(self) -> Channels:
+        return Channels.unnamed(self.n_dims) if self._channels is None else self._channels
+
+    def decoded(self, index: int) -> list[list[Any]]:
+        """Return a sequence with the names of its categories in place of codes: a row per frame, None if missing."""
+        rows: list[list[Any]] = []
+        for frame in self[index].tolist():
+            cells = zip(frame, self._named.categories, strict=True)
+            rows.append([None if x != x else x if names is None else names[int(x)] for x, names in cells])  # noqa: PLR0124
+        return rows
+
+    def with_categories(self, categories: Categories, other: str | None = None) -> Sequences:
+        """Return the same sequences with other names, or another order, of categories; they are matched by name.
+
+        Parameters
+        ----------
+        categories : dict
+            From channels to the names wanted, in the order of their codes: of a model, ``h3m.categories``.
+        other : str, optional
+            One of the names wanted, which all categories that are not among them become. Without it they are an error.
+
+        Returns
+        -------
+        Sequences
+            Codes are those of the names wanted.
+
+        Examples
+        --------
+        >>> days = Sequences([["sun", "hail", "rain"]], categories=True)
+        >>> days.with_categories({0: ["dry", "sun", "wet"]}, other="wet").decoded(0)
+        [['sun'], ['wet'], ['wet']]
+        """
+        names = wanted(categories, self._named)
+        goal = self._named.with_categories({k: own for k, own in names.items() if own is not None})
+        X = recoded(self.X, self._named, goal, other)
+        for k, own in names.items():
+            if own is not None and self._named.categories[k] is None:
+                checked_codes(X[:, k], own, goal.names[k])
+        return self._of(X, self.lengths, self.ids, self.groups, self._keys, goal, self.weights)
 
     @property
     def keys(self) -> list[Any]:
@@ -128,11 +248,21 @@ class Sequences(Immutable):
         return self.ids if self._keys is None else self._keys
 
     def __eq__(self, other: object) -> bool:
-        """Whether frames, names and groups are the same."""
+        """Whether frames, ids, groups, categories and weights are the same; names of channels do not count."""
         if not isinstance(other, Sequences):
             return NotImplemented
         same = np.array_equal(self.X, other.X, equal_nan=True) and np.array_equal(self.lengths, other.lengths)
-        return same and self.ids == other.ids and self.groups == other.groups
+        same = (
+            same
+            and self.ids == other.ids
+            and self.groups == other.groups
+            and self._named.categories == other._named.categories
+        )
+        return same and np.array_equal(self._counts, other._counts)
+
+    @property
+    def _counts(self) -> FloatArray:
+        return np.ones(len(self)) if self.weights is None else self.weights
 
     __hash__ = None
 
@@ -183,6 +313,8 @@ class Sequences(Immutable):
         time: str | None = None,
         values: Iterable[str] = (),
         group: str | None = None,
+        categories: Categories = None,
+        weights: str | None = None,
     ) -> Sequences:
         """Return the sequences of a long table: one row per frame.
 
@@ -199,6 +331,11 @@ class Sequences(Immutable):
             Columns with the d values of a frame; empty cells are missing values.
         group : str, optional
             Column with one value per sequence (a participant, a class), kept as `groups`.
+        categories : True, list or dict, optional
+            Which of `values` hold categories, perhaps with their names in the order wanted. Columns that the table
+            itself declares to be categorical (pandas, polars, pyarrow) need not be listed.
+        weights : str, optional
+            Column with one case weight per sequence.
 
         Returns
         -------
@@ -212,9 +349,90 @@ class Sequences(Immutable):
         >>> s.ids, s[0].ravel().tolist()
         (['b', 'a'], [0.1, 0.2])
         """
-        made = cls._of_table(read_frame(frame, id, time, values, group))
+        made = cls._of_table(read_frame(frame, id, time, values, group, categories, weights))
         made._check_range()
         return made
+
+    @classmethod
+    def from_wide(
+        cls,
+        frame: Any,
+        columns: Wide,
+        id: str | list[str] | None = None,
+        group: str | None = None,
+        categories: Categories = None,
+        weights: str | None = None,
+    ) -> Sequences:
+        """Return the sequences of a wide table: one row per sequence, one column per moment.
+
+        Parameters
+        ----------
+        frame : pandas, polars or pyarrow table, or a dictionary of columns
+            The table.
+        columns : str, list or dict
+            The columns in the order of time: a range ``"a15:a30"``, a pattern ``"wave*"`` or a list. A dictionary of
+            these names channels; otherwise there is one, called "state".
+        id : str or list of str, optional
+            Column that names the rows; if not given, one that is called like an id, else rows are numbered.
+        group : str, optional
+            Column with the group of each row.
+        categories : True, list or dict, optional
+            Channels that hold categories, perhaps with their names in the order wanted. Text is always categories.
+        weights : str, optional
+            Column with the case weight of each row.
+
+        Returns
+        -------
+        Sequences
+            Empty cells at the end of a row are after the end of its sequence; others are missing values.
+
+        Examples
+        --------
+        >>> table = {"id": ["ann", "bob"], "y1": ["school", "work"], "y2": ["work", None]}
+        >>> s = Sequences.from_wide(table, "y1:y2")
+        >>> s.categories, s.lengths
+        ({'state': ('school', 'work')}, array([2, 1]))
+        """
+        return cls._of_table(read_wide_frame(frame, columns, id, group, categories, weights))
+
+    @classmethod
+    def from_channels(cls, channels: dict[str, Sequences]) -> Sequences:
+        """Return sequences of several channels, from sequences that describe the same things.
+
+        Parameters
+        ----------
+        channels : dict of Sequences
+            By the name of the channel; sequences are matched by id. If one is shorter in a channel than in others, it
+            is missing there from then on, and a warning says so.
+
+        Returns
+        -------
+        Sequences
+            In the order of the first; groups and weights are those of the first that has them.
+
+        Examples
+        --------
+        >>> work = Sequences([["school", "job"], ["job", "job"]], ids=["ann", "bob"], categories=True)
+        >>> home = Sequences([["own", "own"], ["parents", "own"]], ids=["bob", "ann"], categories=True)
+        >>> Sequences.from_channels({"work": work, "home": home}).decoded(0)
+        [['school', 'parents'], ['job', 'own']]
+        """
+        parts = list(channels.values())
+        if not parts or not all(isinstance(part, Sequences) for part in parts):
+            raise InputTypeError("{channels} must be a dictionary of Sequences by the names of channels")
+        aligned = [parts[0], *(part[matching(parts[0].keys, part.keys, name)]
+                               for name, part in list(channels.items())[1:])]  # fmt: skip
+        lengths = np.max([part.lengths for part in aligned], axis=0)
+        warn_of_lengths([part.lengths for part in aligned], list(channels))
+        X = np.column_stack([stretched(part.X, part.lengths, lengths) for part in aligned])
+        names = [f"{name}.{own}" if part.n_dims > 1 else name
+                 for name, part in channels.items() for own in part.channels]  # fmt: skip
+        called = named(names, X.shape[1])._replace(
+            categories=tuple(c for part in aligned for c in part._named.categories)
+        )
+        groups = next((part.groups for part in aligned if part.groups is not None), None)
+        weights = next((part.weights for part in aligned if part.weights is not None), None)
+        return cls._of(X, lengths.astype(np.int64), parts[0].ids, groups, parts[0]._keys, called, weights)
 
     @classmethod
     def from_channels_first(cls, series: Iterable[npt.ArrayLike], ids: Iterable[Any] | None = None) -> Sequences:
@@ -288,8 +506,12 @@ class Sequences(Immutable):
         return padded(self)
 
     def to_multiindex(self, columns: Iterable[str] | None = None) -> Any:
-        """Return a pandas frame with an index of instance (the ids) and time (0, 1, …): sktime's "pd-multiindex"."""
-        return to_multiindex(self.ids, self, columns)
+        """Return a pandas frame with an index of instance (the ids) and time (0, 1, …): sktime's "pd-multiindex".
+
+        Columns are called as in `columns`, else as the channels; those of categories are categorical.
+        """
+        names = list(self.channels) if columns is None else list(columns)
+        return to_multiindex(self.ids, self, names, self._named.categories)
 
     def _check_range(self) -> None:
         bad = np.abs(self.X) > LARGEST
@@ -335,12 +557,15 @@ class Sequences(Immutable):
         ids, groups, keys = (
             None if all_ is None else [all_[i] for i in chosen] for all_ in (self.ids, self.groups, self._keys)
         )
-        return self._of(self.X[rows], self.lengths[chosen], ids or [], groups, keys)
+        weights = None if self.weights is None else self.weights[chosen]
+        return self._of(self.X[rows], self.lengths[chosen], ids or [], groups, keys, self._channels, weights)
 
     def __repr__(self) -> str:
         low, high = self.lengths.min(), self.lengths.max()
         spread = f"length {low}" if low == high else f"lengths {low} to {high}"
-        return f"Sequences(n={len(self)}, n_dims={self.n_dims}, {spread}, {len(self.X)} frames)"
+        named = ", ".join(f"{name}: {len(names)} categories" for name, names in list(self.categories.items())[:3])
+        more = f"; {named}{' …' if len(self.categories) > 3 else ''}" if named else ""
+        return f"Sequences(n={len(self)}, n_dims={self.n_dims}, {spread}, {len(self.X)} frames{more})"
 
 
 SequencesLike: TypeAlias = Sequences | Iterable[npt.ArrayLike] | FloatArray
@@ -377,6 +602,27 @@ def _name(i: int, ids: list[Any]) -> str:
     return f"sequence {i}" + ("" if ids[i] == i else f" (id {ids[i]!r})")
 
 
+def _checked_weights(weights: npt.ArrayLike | None, n: int) -> FloatArray | None:
+    if weights is None:
+        return None
+    found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (n,) or not (np.isfinite(found) & (found >= 0)).all() or not found.any():
+        problem = "must be {n} numbers, one per sequence, not negative and not all zero"
+        raise ParameterError("weights", weights, problem, n=n)
+    return found
+
+
+def _with_categories(X: FloatArray, channels: Channels, categories: Categories) -> Channels:
+    """Return channels of codes with the names of their categories; without names, codes are names."""
+    found: dict[int, tuple[str, ...] | None] = {}
+    for k, names in wanted(categories, channels).items():
+        codes = X[:, k]
+        top = 1 if np.isnan(codes).all() else int(np.nanmax(codes)) + 1
+        found[k] = names or channels.categories[k] or tuple(map(str, range(max(top, 1))))
+        checked_codes(codes, found[k] or (), channels.names[k])
+    return channels.with_categories(found)
+
+
 def _split(arrays: Any) -> list[Any]:
     """Return the sequences as a list, or say why they cannot be separated."""
     if isinstance(arrays, np.ndarray) and arrays.dtype != object and arrays.ndim != 3:
@@ -401,7 +647,9 @@ def _split(arrays: Any) -> list[Any]:
         cure = "compare HMMs with expected_log_likelihood, cluster them with VHEM"
         raise InputTypeError("these are HMMs, not sequences", cure)
     if all(isinstance(part, str) for part in parts):
-        raise InputTypeError("{sequences} is a list of text; sequences are (T, d) arrays of numbers")
+        problem = "{sequences} is a list of text; sequences are (T, d) arrays of numbers"
+        cure = "For one sequence of categories write [x] instead of x, with {categories:True}"
+        raise InputTypeError(problem, cure)
     if all(np.isscalar(part) for part in parts):
         raise InputError("{sequences} is a flat list of numbers", "For one sequence of d = 1 write [x] instead of x")
     return parts
@@ -414,13 +662,13 @@ def _checked_array(array: npt.ArrayLike, name: str) -> FloatArray:
     except ValueError:
         raise InputError("{which} has rows of different lengths; a sequence is a (T, d) array", which=name) from None
     if raw.dtype.kind not in "fiubO":
-        cure = "Convert or drop such columns"
-        raise InputTypeError("{which} holds {kind} values; numbers are needed", cure, which=name, kind=raw.dtype)
+        cures = ("Convert or drop such columns", "give {categories:True} if they are categories")
+        raise InputTypeError("{which} holds {kind} values; numbers are needed", *cures, which=name, kind=raw.dtype)
     try:
         values = np.asarray(raw, dtype=np.float64)
     except (TypeError, ValueError) as error:
-        cure = "Write NaN for missing values"
-        raise InputTypeError("{which} cannot be read as numbers: {fault}", cure, which=name, fault=error) from None
+        cures = ("Write NaN for missing values", "name the channels that hold {categories}")
+        raise InputTypeError("{which} cannot be read as numbers: {fault}", *cures, which=name, fault=error) from None
     if values.ndim == 1:
         values = values[:, None]
     if values.ndim != 2:
@@ -450,14 +698,22 @@ def _rows(starts: IntArray, lengths: IntArray) -> npt.NDArray[np.intp]:
 def _pack(sequences: Sequences) -> State:
     groups = None if sequences.groups is None else Ids(sequences.groups)
     keys = None if sequences._keys is None else Ids(sequences._keys)
-    return {"X": sequences.X, "lengths": sequences.lengths, "ids": Ids(sequences.ids), "groups": groups, "keys": keys}
+    state = {"X": sequences.X, "lengths": sequences.lengths, "ids": Ids(sequences.ids), "groups": groups, "keys": keys}
+    if sequences._channels is not None:
+        state["channels"] = sequences._channels.as_state()
+    return state if sequences.weights is None else {**state, "weights": sequences.weights}
 
 
 def _unpack(state: State) -> Sequences:
     made = Sequences(Sequences.from_concatenated(state["X"], state["lengths"]), groups=state["groups"])
     ids = checked_ids(state["ids"], len(made), "sequences")  # may repeat: a sample can hold a sequence twice
     keys = None if state.get("keys") is None else checked_ids(state["keys"], len(made), "sequences")
-    return Sequences._of(made.X, made.lengths, ids, made.groups, keys)
+    channels = Channels.of_state(state.get("channels"), made.n_dims)
+    for k, names in enumerate(() if channels is None else channels.categories):
+        if names is not None and channels is not None:
+            checked_codes(made.X[:, k], names, channels.names[k])
+    weights = _checked_weights(state.get("weights"), len(made))
+    return Sequences._of(made.X, made.lengths, ids, made.groups, keys, channels, weights)
 
 
 register(Kind("Sequences", Sequences, _pack, _unpack))

@@ -64,14 +64,23 @@ def from_multiindex(frame: Any) -> tuple[list[Any], list[FloatArray]]:
     return ids, arrays
 
 
-def to_multiindex(ids: list[Any], arrays: Iterable[FloatArray], columns: Iterable[str] | None) -> Any:
-    """Return a pandas frame whose index has two levels, instance and time."""
+def to_multiindex(
+    ids: list[Any],
+    arrays: Iterable[FloatArray],
+    columns: list[str],
+    categories: tuple[tuple[str, ...] | None, ...],
+) -> Any:
+    """Return a pandas frame whose index has two levels, instance and time; categories have their names."""
     try:
         import pandas as pd  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError:
         raise ModuleNotFoundError(f"this format needs pandas: {how_to_install('tables')}.") from None
     parts = list(arrays)
     keys = [(name, t) for name, part in zip(ids, parts, strict=True) for t in range(len(part))]
-    names = [f"x{k + 1}" for k in range(parts[0].shape[1])] if columns is None else list(columns)
     index = pd.MultiIndex.from_tuples(keys, names=["instance", "time"])
-    return pd.DataFrame(np.concatenate(parts), index=index, columns=names)
+    frame = pd.DataFrame(np.concatenate(parts), index=index, columns=columns)
+    for column, names in zip(columns, categories, strict=True):
+        if names is not None:
+            codes = frame[column].fillna(-1).astype("int64")
+            frame[column] = pd.Categorical.from_codes(codes, categories=list(names))
+    return frame

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import InputError
+from vhem.sequences.channels import Channels
 
 Number = Callable[[int], int]  #: finds the row of the file that errors name
 
@@ -21,6 +22,8 @@ class Table(NamedTuple):
     lengths: IntArray  #: (n,)
     keys: list[Any]  #: of the sequences, in the order of their first rows
     groups: list[Any] | None  #: one value per sequence
+    channels: Channels | None = None
+    weights: FloatArray | None = None  #: one per sequence
 
 
 class Coded(NamedTuple):
@@ -28,6 +31,13 @@ class Coded(NamedTuple):
 
     codes: IntArray  #: (rows,)
     keys: list[Any]
+
+
+class Weights(NamedTuple):
+    """A column of case weights."""
+
+    column: str
+    values: FloatArray  #: (rows,)
 
 
 def arranged(
@@ -38,14 +48,17 @@ def arranged(
     time_name: str,
     group_name: str,
     number: Number = lambda row: row,
+    channels: Channels | None = None,
+    weights: Weights | None = None,
 ) -> Table:
     """Return rows in the order of their sequences."""
     n = np.bincount(ids.codes, minlength=len(ids.keys)).astype(np.int64)
     belongs = None if groups is None else _groups(groups, ids, group_name, number)
+    counts = None if weights is None else _weights(weights, ids, number)
     if times is None and (np.diff(ids.codes) >= 0).all():
-        return Table(X, n, ids.keys, belongs)
+        return Table(X, n, ids.keys, belongs, channels, counts)
     order = np.argsort(ids.codes, kind="stable") if times is None else _time_order(times, time_name, ids, number)
-    return Table(X[order], n, ids.keys, belongs)
+    return Table(X[order], n, ids.keys, belongs, channels, counts)
 
 
 def joined(parts: list[Coded]) -> Coded:
@@ -110,3 +123,29 @@ def _groups(groups: Coded, ids: Coded, name: str, number: Number) -> list[Any]:
             one=groups.keys[groups.codes[first[of]]], other=groups.keys[groups.codes[row]],
         )  # fmt: skip
     return [groups.keys[g] for g in groups.codes[first]]
+
+
+def _weights(weights: Weights, ids: Coded, number: Number) -> FloatArray:
+    """Return each sequence's case weight."""
+    first = np.unique(ids.codes, return_index=True)[1]
+    values = weights.values
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        problem = "row {row}: column {column!r} has the weight {value}; weights are numbers from 0 on"
+        cure = "Fill or correct it, or drop the sequence"
+        raise InputError(problem, cure, row=number(row), column=weights.column, value=values[row])
+    differs = values != values[first][ids.codes]
+    if differs.any():
+        row = int(np.argmax(differs))
+        of = ids.codes[row]
+        raise InputError(
+            "sequence {key!r} has the weight {one:g} (row {i}) and {other:g} (row {j}) in column {column!r}; "
+            "a sequence has only one weight",
+            "If several columns together identify a sequence, give them all as {id}",
+            key=ids.keys[of], column=weights.column, i=number(int(first[of])), j=number(row),
+            one=values[first[of]], other=values[row],
+        )  # fmt: skip
+    if not values.any():
+        raise InputError("all weights in column {column!r} are zero", column=weights.column)
+    return np.asarray(values[first], dtype=np.float64)

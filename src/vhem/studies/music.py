@@ -31,6 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputError
 from vhem.datasets.music import MusicData, load_cal500, load_gtzan_features
 from vhem.kernels.stopping import stoppable_threads
 from vhem.metrics import annotation_scores, retrieval_scores
@@ -236,7 +237,10 @@ def run(
     load(source, settings)  # an error about missing data comes before any work
     unknown = set(systems or ()) - set(SYSTEMS)
     if unknown:
-        raise ValueError(f"there is no system {', '.join(sorted(unknown))}; there are {', '.join(SYSTEMS)}.")
+        raise InputError(
+            "there is no system {names}; there are {known}",
+            names=", ".join(sorted(unknown)), known=", ".join(SYSTEMS),
+        )  # fmt: skip
     chosen = systems or tuple(name for name in SYSTEMS if source == "gtzan" or name not in _ONLY_GTZAN)
     name = source if source in ("gtzan", "cal500_intro") else "cal500"
     work = in_own_process if own_process else evaluate

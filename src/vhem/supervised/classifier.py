@@ -80,6 +80,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         Seconds per class after which EM begins no further iteration (method "em" only).
     <random_state>
     <n_jobs>
+    <emissions>
 
     Attributes
     ----------
@@ -129,6 +130,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         random_state: Any = None,
         n_jobs: int | None = None,
         polish: int | None = None,
+        emissions: Any = "gaussian",
     ) -> None:
         self.method = method
         self.n_components = n_components
@@ -149,6 +151,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.polish = polish
+        self.emissions = emissions
 
     def fit(self, X: SequencesLike, y: Iterable[Any]) -> Self:
         """Learn a mixture for every class.
@@ -285,6 +288,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         hmms = fit_hmms(
             sequences, self.n_states, self.n_mix, self.covariance_type, topology=self.topology, n_init=self.n_init or 1,
             reg_covar=self.reg_covar, covars_prior=self.covars_prior, random_state=rng, n_jobs=self.n_jobs,
+            emissions=self.emissions,
         )  # fmt: skip
         models = []
         for c, seed in enumerate(rng.spawn(n_classes)):
@@ -340,7 +344,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         shape = (min(self.n_components, len(sequences)), self.n_states, self.n_mix, self.covariance_type, self.topology)
         fit = MixtureOfHMMs(
             *shape, n_init=self.n_init or 2, max_iter=self.max_iter, tol=self.tol, reg_covar=self.reg_covar,
-            time_limit=self.time_limit, random_state=rng, n_jobs=self.n_jobs,
+            time_limit=self.time_limit, random_state=rng, n_jobs=self.n_jobs, emissions=self.emissions,
         )  # fmt: skip
         return fit.fit(sequences).model_
 
@@ -391,9 +395,9 @@ def _label_types(classes: npt.NDArray[Any]) -> str:
 def _check_fitted(classifier: H3MClassifier) -> None:
     n = len(classifier.class_models_)
     if classifier.classes_.shape != (n,) or classifier.class_counts_.shape != (n,):
-        raise ValueError("classes, their models and their counts differ in number")
+        raise InputError("classes, their models and their counts differ in number")
     if any(model.n_dims != classifier.n_features_in_ for model in classifier.class_models_):
-        raise ValueError("the models of the classes differ in their dimensions")
+        raise InputError("the models of the classes differ in their dimensions")
 
 
 register_estimator(H3MClassifier, text_arrays=["classes_"], check=_check_fitted)

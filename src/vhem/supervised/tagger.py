@@ -348,16 +348,16 @@ def _unpack_songs(state: State) -> Songs:
     check_types(get_type_hints(Songs), state)
     as_they_are = state["made_by"].get("method") == "em"
     if any(isinstance(model, np.ndarray) != as_they_are for model in state["models"]):
-        raise ValueError("the models are not those of the method")
+        raise InputError("the models are not those of the method")
     return Songs(**state)
 
 
 def _check_fitted(tagger: H3MTagger) -> None:
     n = len(tagger.tag_names_)
     if len(tagger.tag_models_) != n or tagger.tag_shares_.shape != (n,):
-        raise ValueError("tags, their models and their shares differ in number")
+        raise InputError("tags, their models and their shares differ in number")
     if any(model.n_dims != tagger.n_features_in_ for model in tagger.tag_models_):
-        raise ValueError("the models of the tags differ in their dimensions")
+        raise InputError("the models of the tags differ in their dimensions")
 
 
 register(Kind("Songs", Songs, attributes("sequences", "models", "made_by"), _unpack_songs))

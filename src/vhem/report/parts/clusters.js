@@ -67,7 +67,7 @@ function card(level, index) {
     el(
       "h3",
       {},
-      `Cluster ${index + 1}`,
+      level === 1 ? clusterName(index) : `Cluster ${index + 1}`,
       el("span", {}, `${count(leaves.length, "member")}, ${percent(leaves.length / N)}`),
     ),
     el(

@@ -11,11 +11,12 @@ const MAP = (() => {
   });
   if (DATA.dims !== 2) return { bounds };
   let [[left, right], [bottom, top]] = bounds;
-  if (DATA.extent) [left, right, bottom, top] = DATA.extent;
+  const edges = DATA.crop || DATA.extent;
+  if (edges) [left, right, bottom, top] = edges;
   const ratio = Math.abs((top - bottom) / (right - left));
   const width = 320,
-    height = DATA.extent || (ratio > 0.3 && ratio < 3) ? Math.min(width * ratio, 460) : 240;
-  const wide = DATA.extent || (ratio > 0.3 && ratio < 3) ? height / ratio : width;
+    height = edges || (ratio > 0.3 && ratio < 3) ? Math.min(width * ratio, 460) : 240;
+  const wide = edges || (ratio > 0.3 && ratio < 3) ? height / ratio : width;
   return {
     bounds,
     width,
@@ -88,21 +89,29 @@ const memberEllipses = (model, opacity) =>
   );
 
 function picture(width, height, label, ...content) {
-  return svg(
+  const drawn = svg(
     "svg",
     { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label, class: DATA.image ? "on-image" : null },
     ...content,
   );
+  return el("div", { class: "picture" }, drawn, figureTools(drawn));
+}
+// What is drawn on a map, cut at its edges.
+function withinMap(...content) {
+  const size = { width: `${MAP.wide}px`, height: `${MAP.height}px` }; // as a style: that of the page is for whole pictures
+  const place = { x: MAP.offset, y: 0, width: MAP.wide, height: MAP.height, style: size };
+  return svg("svg", { ...place, viewBox: `${MAP.offset} 0 ${MAP.wide} ${MAP.height}` }, ...content);
 }
 function background() {
   if (!DATA.image) return [];
+  const [left, right, bottom, top] = DATA.extent;
   return [
     svg("image", {
       href: DATA.image,
-      x: MAP.offset,
-      y: 0,
-      width: MAP.wide,
-      height: MAP.height,
+      x: Math.min(MAP.x(left), MAP.x(right)),
+      y: Math.min(MAP.y(bottom), MAP.y(top)),
+      width: Math.abs(MAP.x(right) - MAP.x(left)),
+      height: Math.abs(MAP.y(top) - MAP.y(bottom)),
       preserveAspectRatio: "none",
       opacity: 0.85,
     }),

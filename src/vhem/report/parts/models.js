@@ -14,21 +14,23 @@ function drawMap(model, behind, label) {
     MAP.width,
     MAP.height + 18,
     label,
-    ...background(),
-    ...behind.flatMap((m) => memberEllipses(m, faint)),
-    ...model.start.flatMap((_, s) =>
-      gaussians(model, s).map((g) => {
-        const c = color(stateColor(model, s));
-        return ellipse(g, {
-          fill: c,
-          "fill-opacity": 0.32 * Math.sqrt(g.w),
-          stroke: c,
-          "stroke-width": 2,
-          "stroke-dasharray": DASHES[stateColor(model, s) % 6],
-        });
-      }),
+    withinMap(
+      ...background(),
+      ...behind.flatMap((m) => memberEllipses(m, faint)),
+      ...model.start.flatMap((_, s) =>
+        gaussians(model, s).map((g) => {
+          const c = color(stateColor(model, s));
+          return ellipse(g, {
+            fill: c,
+            "fill-opacity": 0.32 * Math.sqrt(g.w),
+            stroke: c,
+            "stroke-width": 2,
+            "stroke-dasharray": DASHES[stateColor(model, s) % 6],
+          });
+        }),
+      ),
+      ...chain(model, places, 9),
     ),
-    ...chain(model, places, 9),
     ...mapFrame(),
   );
 }

@@ -27,29 +27,31 @@ function drawScanpath(sequence, model, label) {
     MAP.width,
     MAP.height + 18,
     label,
-    ...background(),
-    ...memberEllipses(model, 0.9),
-    svg("path", { class: "halo", d: asPath(points), "stroke-width": 4 }),
-    svg("path", { class: "arrow", d: asPath(points), "stroke-width": 1.2 }),
-    ...seen.flatMap(({ t, s }, i) => {
-      const k = stateColor(model, s),
-        [x, y] = points[i];
-      return [
-        svg("circle", { cx: x, cy: y, r, fill: color(k), stroke: "#222", "stroke-width": 0.8 }),
-        few
-          ? svg(
-              "text",
-              {
-                x,
-                y: y + 3.2,
-                "text-anchor": "middle",
-                style: { fill: inkOn(k), "font-size": "9px", "font-weight": 700 },
-              },
-              String(t + 1),
-            )
-          : null,
-      ];
-    }),
+    withinMap(
+      ...background(),
+      ...memberEllipses(model, 0.9),
+      svg("path", { class: "halo", d: asPath(points), "stroke-width": 4 }),
+      svg("path", { class: "arrow", d: asPath(points), "stroke-width": 1.2 }),
+      ...seen.flatMap(({ t, s }, i) => {
+        const k = stateColor(model, s),
+          [x, y] = points[i];
+        return [
+          svg("circle", { cx: x, cy: y, r, fill: color(k), stroke: "#222", "stroke-width": 0.8 }),
+          few
+            ? svg(
+                "text",
+                {
+                  x,
+                  y: y + 3.2,
+                  "text-anchor": "middle",
+                  style: { fill: inkOn(k), "font-size": "9px", "font-weight": 700 },
+                },
+                String(t + 1),
+              )
+            : null,
+        ];
+      }),
+    ),
     ...mapFrame(),
   );
 }

@@ -123,7 +123,7 @@ def _read_hierarchy(
 
 def _channel(kind: str) -> str:
     if kind not in _AXES and kind not in _SHIFTS:
-        raise ValueError(f"unknown channel {kind!r}")
+        raise InputError("unknown channel {kind!r}", kind=kind)
     return kind
 
 

@@ -17,6 +17,7 @@ LARGEST = 1e150  #: values whose squares, and sums of many squares, are still do
 _MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "-", "."})
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]*,[0-9]+([eE][+-]?[0-9]+)?")
 _PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")  # in the range of 64 bits
+_MOST_CATEGORIES = 50  # of a column that is taken for one of categories
 _SHOWN = 40  # characters of a cell in a message
 
 
@@ -38,7 +39,7 @@ def is_missing(cell: Any) -> bool:
     """Whether a cell says that there is no value."""
     if isinstance(cell, str):
         return cell.strip().lower() in _MISSING
-    return cell is None or (isinstance(cell, float) and math.isnan(cell))
+    return cell is None or type(cell).__name__ in ("NAType", "NaTType") or bool(cell != cell)  # noqa: PLR0124  (NaN)
 
 
 def number(cell: Any, comma: bool) -> float:
@@ -63,8 +64,8 @@ def number(cell: Any, comma: bool) -> float:
             raise ValueError
         return float(text)
     except ValueError:
-        cure = "correct it, or leave the cell empty"
-        raise CellError("has {shown}, which is not a number", cure, value=cell, shown=quoted(cell)) from None
+        cures = ("correct it, or leave the cell empty", "give the column as {categories} if it holds categories")
+        raise CellError("has {shown}, which is not a number", *cures, value=cell, shown=quoted(cell)) from None
 
 
 def numbers(cells: Sequence[Any], comma: bool) -> FloatArray:
@@ -117,8 +118,17 @@ def looks_numeric(cells: Sequence[Any]) -> bool:
     return 2 * sum(map(parses, present)) > len(present)
 
 
+def looks_categorical(cells: Sequence[Any]) -> bool:
+    """Whether cells can be nothing but categories: text, never a number, of which each is often met again."""
+    present = [cell for cell in cells if not is_missing(cell)]
+    distinct = {cell if isinstance(cell, str) else 0 for cell in present}
+    if not present or 0 in distinct or len(distinct) > _MOST_CATEGORIES or 2 * len(distinct) > len(present):
+        return False
+    return not any(looks_numeric([cell]) for cell in distinct)
+
+
 def name(cell: Any) -> str:
-    """Return the name in a cell of an id or group column: 1, 1.0 and "1" in a spreadsheet are the same name."""
+    """Return the name in a cell of ids, groups or categories: 1, 1.0 and "1" in a spreadsheet are the same name."""
     if isinstance(cell, float) and cell.is_integer():  # spreadsheets have no integers
         return str(int(cell))
     if isinstance(cell, (datetime.datetime, datetime.date, datetime.time)):

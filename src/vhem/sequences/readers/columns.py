@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -10,18 +11,21 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.errors import CellError, InputError
+from vhem._support.errors import CellError, InputError, ParameterError
 from vhem.kernels import compiled
+from vhem.sequences.categories import Coder, as_floats, named_categories, unknown_category
+from vhem.sequences.channels import Channels
 from vhem.sequences.container import Sequences
-from vhem.sequences.long_table import Coded, arranged, joined
+from vhem.sequences.long_table import Coded, Weights, arranged, joined
 from vhem.sequences.readers import cells
 from vhem.sequences.readers.blocks import Columns
 from vhem.sequences.readers.cells import BadCellError
 from vhem.sequences.readers.options import Options, Reading, errors_of, without_extension
 from vhem.sequences.readers.plain_text import NAME, NOTHING, NUMBER, TIME, Cut, Cutter
-from vhem.sequences.readers.roles import Roles, given_or_guessed, listed
+from vhem.sequences.readers.roles import Asked, Roles, check_known, given_or_guessed, listed
 from vhem.sequences.readers.rows import Rows
 from vhem.sequences.readers.times import Times, times
+from vhem.sequences.readers.wide_rows import WideGathered, wide_plan
 
 _SAMPLE = 2000  # rows used to find out what a column holds
 
@@ -33,12 +37,18 @@ def read_rows(rows: Rows, options: Options) -> Reading:
     if not isinstance(first, list):
         raise InputError("{path} has a header but no rows", path=rows.path)
     sample = {name: column[:_SAMPLE] for name, column in zip(rows.columns, first, strict=False)}
+    if options.wide is not None:
+        return _read_wide(rows, itertools.chain([first], chunks), sample, options)
     with errors_of(rows.path):
-        roles = given_or_guessed(rows.columns, lambda name: cells.looks_numeric(sample[name]), *options[:4])
+        asked = Asked(chosen_categories(options, rows.columns), options.weights)
+        roles = given_or_guessed(
+            rows.columns, lambda name: cells.looks_numeric(sample[name]), *options[:4], asked,
+            lambda name: cells.looks_categorical(sample[name]),
+        )  # fmt: skip
     comma = options.decimal == "," or (
         options.decimal == "auto" and any(cells.has_decimal_commas(sample[name]) for name in roles.values)
     )
-    gathered = _Gathered(roles, rows, comma)
+    gathered = _Gathered(roles, rows, comma, options.other)
     gathered.add(first)
     rows.cutter = gathered.cutter()
     for chunk in chunks:
@@ -47,13 +57,44 @@ def read_rows(rows: Rows, options: Options) -> Reading:
         return Reading(gathered.sequences(), roles)
 
 
+def _read_wide(
+    rows: Rows, chunks: Iterator[Columns | Cut], sample: dict[str, Sequence[Any]], options: Options
+) -> Reading:
+    """Return the sequences of a wide table."""
+    with errors_of(rows.path):
+        plan = wide_plan(rows.columns, sample, options.of_wide())
+    gathered, done = WideGathered(plan), 0
+    for chunk in chunks:
+        assert isinstance(chunk, list)  # nothing is cut by the compiled kernel here
+        try:
+            gathered.add(dict(zip(rows.columns, chunk, strict=False)))
+        except BadCellError as fault:
+            raise fault.error.at(rows.path, rows.number(done + fault.index), fault.error.column) from None
+        done += len(chunk[0])
+    with errors_of(rows.path):
+        return Reading(Sequences._of_table(gathered.table()), plan.roles)
+
+
+def chosen_categories(options: Options, columns: list[str]) -> dict[str, tuple[str, ...] | None]:
+    """Return which columns hold categories; True means all that are listed as values."""
+    if options.categories is not True:
+        return named_categories(options.categories, columns)
+    if options.values is None:
+        problem = "must name the columns that hold categories, unless all columns of values are listed"
+        raise ParameterError("categories", True, problem)
+    check_known(listed(options.values), columns)
+    return dict.fromkeys(listed(options.values))
+
+
 class _Gathered:
     """Columns of a table as they are read."""
 
-    def __init__(self, roles: Roles, rows: Rows, comma: bool) -> None:
+    def __init__(self, roles: Roles, rows: Rows, comma: bool, other: str | None) -> None:
         self._roles, self._rows, self._comma = roles, rows, comma
         self._index = {name: k for k, name in enumerate(rows.columns)}
+        self._coders = {name: Coder(names, other) for name, names in roles.categories.items()}
         self._values: list[FloatArray] = []
+        self._weights: list[FloatArray] = []
         self._times: list[Times] = []
         self._seen: dict[str, dict[str, int]] = {name: {} for name in [*roles.id, *listed(roles.group)]}
         self._codes: dict[str, list[IntArray]] = {name: [] for name in self._seen}
@@ -63,15 +104,19 @@ class _Gathered:
         """Return what cuts plain text into these columns; None if times are dates, which only Python reads."""
         if not compiled.has_tables() or (self._times and self._times[0].kind != "numbers"):
             return None
-        kinds = dict.fromkeys(self._rows.columns, NOTHING) | dict.fromkeys(self._seen, NAME)
-        if any(kinds[name] == NAME for name in self._numbers()):
+        numbered: dict[str, Callable[[str], int]] = {
+            name: partial(_number_of, seen) for name, seen in self._seen.items()
+        }
+        numbered |= {name: coder.number for name, coder in self._coders.items()}
+        if {*self._numbers()} & {*numbered} or {*self._seen} & {*self._coders}:
             return None  # a column with two roles
-        kinds |= dict.fromkeys(self._roles.values, NUMBER) | dict.fromkeys(listed(self._roles.time), TIME)
-        seen = [partial(_number_of, self._seen[name]) for name in kinds if kinds[name] == NAME]
-        return Cutter(list(kinds.values()), self._comma, seen)
+        kinds = dict.fromkeys(self._rows.columns, NOTHING) | dict.fromkeys(numbered, NAME)
+        kinds |= dict.fromkeys(self._numbers(), NUMBER) | dict.fromkeys(listed(self._roles.time), TIME)
+        return Cutter(list(kinds.values()), self._comma, [numbered[name] for name in kinds if kinds[name] == NAME])
 
     def _numbers(self) -> list[str]:
-        return [*self._roles.values, *listed(self._roles.time)]
+        values = [name for name in self._roles.values if name not in self._coders]
+        return [*values, *listed(self._roles.weights), *listed(self._roles.time)]
 
     def add(self, chunk: Columns | Cut) -> None:
         """Take some rows."""
@@ -82,14 +127,21 @@ class _Gathered:
 
     def _add_cut(self, cut: Cut) -> None:
         """Take rows that are numbers already."""
-        in_order = sorted({*self._numbers()}, key=self._index.__getitem__)
-        place = {name: k for k, name in enumerate(in_order)}
-        self._values.append(cut.values[:, [place[name] for name in self._roles.values]])
+        place, coded = self._places(self._numbers()), self._places([*self._seen, *self._coders])
+        columns = {name: as_floats(cut.codes[:, coded[name]]) for name in self._coders}
+        columns |= {name: cut.values[:, place[name]] for name in self._roles.values if name not in columns}
+        self._values.append(np.column_stack([columns[name] for name in self._roles.values]))
         if self._roles.time is not None:
             self._times.append(Times(cut.values[:, place[self._roles.time]].copy(), "numbers"))
-        for k, name in enumerate(sorted(self._seen, key=self._index.__getitem__)):
-            self._codes[name].append(cut.codes[:, k].copy())
+        if self._roles.weights is not None:
+            self._weights.append(cut.values[:, place[self._roles.weights]].copy())
+        for name in self._seen:
+            self._codes[name].append(cut.codes[:, coded[name]].copy())
         self._n_rows += len(cut.values)
+
+    def _places(self, names: list[str]) -> dict[str, int]:
+        """Return where columns are among themselves, in the order of the table."""
+        return {name: k for k, name in enumerate(sorted({*names}, key=self._index.__getitem__))}
 
     def _add_cells(self, chunk: Columns) -> None:
         def converted(name: str, convert: Callable[[Sequence[Any]], Any]) -> Any:
@@ -99,9 +151,11 @@ class _Gathered:
                 number = self._rows.number(self._n_rows + fault.index)
                 raise fault.error.at(self._rows.path, number, name) from None
 
-        self._values.append(
-            np.column_stack([converted(name, partial(cells.numbers, comma=self._comma)) for name in self._roles.values])
-        )
+        numbers = partial(cells.numbers, comma=self._comma)
+        kinds = {name: partial(coded, coder) for name, coder in self._coders.items()}
+        self._values.append(np.column_stack([converted(name, kinds.get(name, numbers)) for name in self._roles.values]))
+        if self._roles.weights is not None:
+            self._weights.append(converted(self._roles.weights, numbers))
         if self._roles.time is not None:
             self._times.append(converted(self._roles.time, partial(times, comma=self._comma)))
         for name, seen in self._seen.items():
@@ -111,13 +165,29 @@ class _Gathered:
     def sequences(self) -> Sequences:
         """Return what was gathered, and release it."""
         roles, X = self._roles, _together(self._values)
+        channels = self._channels(X)
         coded = {name: self._coded(name) for name in self._seen}  # a column may be an id and a group
         ids = joined([coded[name] for name in roles.id]) if roles.id else self._one_sequence()
         groups = None if roles.group is None else coded[roles.group]
         moments = None if roles.time is None else self._all_times()
-        table = arranged(X, ids, moments, groups, roles.time or "", roles.group or "", self._rows.number)
+        weights = None if roles.weights is None else Weights(roles.weights, _together(self._weights))
+        table = arranged(
+            X, ids, moments, groups, roles.time or "", roles.group or "", self._rows.number, channels, weights
+        )
         del X
         return Sequences._of_table(table)
+
+    def _channels(self, X: FloatArray) -> Channels:
+        """Return the channels, and give the codes in X their final order."""
+        names = self._roles.values
+        found: dict[int, tuple[str, ...] | None] = {}
+        for k, name in enumerate(names):
+            if name in self._coders:
+                coder = self._coders[name]
+                X[:, k], found[k] = coder.final(X[:, k]), coder.names
+                if not coder.names:
+                    raise InputError("column {column!r} has no value in any row", "leave it out", column=name)
+        return Channels(tuple(names), (None,) * len(names)).with_categories(found)
 
     def _one_sequence(self) -> Coded:
         return Coded(np.zeros(self._n_rows, dtype=np.int64), [without_extension(self._rows.path)])
@@ -149,6 +219,15 @@ def _together(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 def _number_of(seen: dict[str, int], cell: str) -> int:
     """Return the number of a name, a new one if need be; −1 if the cell holds none."""
     return -1 if cells.is_missing(cell) else seen.setdefault(cells.name(cell), len(seen))
+
+
+def coded(coder: Coder, column: Sequence[Any]) -> FloatArray:
+    """Return the codes of a column of categories."""
+    try:
+        return coder.add(column)
+    except KeyError as fault:
+        value = fault.args[0]
+        raise BadCellError(list(column).index(value), unknown_category(value, coder)) from None
 
 
 def _coded(seen: dict[str, int], column: Sequence[Any]) -> IntArray:

@@ -8,6 +8,8 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.errors import Count, InputWarning
+from vhem.sequences.channels import quoted
+from vhem.sequences.container import Sequences
 from vhem.sequences.readers.options import Reading
 from vhem.sequences.readers.roles import shortened
 
@@ -19,6 +21,8 @@ _FEW = 3  # with fewer rows or sequences, nothing is surprising
 def warn_of_doubts(reading: Reading) -> None:
     """Warn about what a reader cannot know to be wrong, but a user would want to know."""
     sequences, names = reading.sequences, reading.roles.values
+    if reading.roles.guessed:
+        _warn_of_guessed(sequences, reading.roles.guessed)
     if len(sequences) >= _FEW and sequences.lengths.max() == 1:
         _warn_of_single_frames(len(sequences), reading.roles.id)
     low, high = np.fmin.reduce(sequences.X), np.fmax.reduce(sequences.X)  # NaN if a column has no value
@@ -33,16 +37,29 @@ def warn_of_doubts(reading: Reading) -> None:
             stacklevel=3,
         )
     for edge in (low, high):
-        for j in np.flatnonzero(np.isin(edge, _CODES) & (low < high)):
+        numeric = np.array([name not in sequences.categories for name in sequences.channels])
+        for j in np.flatnonzero(np.isin(edge, _CODES) & (low < high) & numeric):
             _warn_of_code(sequences.X[:, j], edge[j], names[j])
+
+
+def _warn_of_guessed(sequences: Sequences, columns: tuple[str, ...]) -> None:
+    for name in columns:
+        warnings.warn(
+            InputWarning(
+                "column {column!r} holds text and is read as {n} categories: {names}",
+                "name it in {categories} if this is right, and leave it out of {values} otherwise",
+                column=name, n=len(sequences.categories[name]), names=quoted(sequences.categories[name]),
+            ),
+            stacklevel=4,
+        )  # fmt: skip
 
 
 def _warn_of_single_frames(n: int, id_columns: list[str]) -> None:
     warnings.warn(
         InputWarning(
             "each of the {n:sequence} (by {columns}) has a single frame. A table has one row per frame",
-            "Choose {id} so that the rows of a sequence share it. If each row is a whole series, read the numbers as "
-            "an array of shape (n, T) and give vhem.Sequences(array[:, :, None])",
+            "Choose {id} so that the rows of a sequence share it. If each row is a whole sequence, name its columns "
+            "with {wide}, as a range first:last or a pattern",
             n=Count(n), columns=shortened(id_columns) or "file",
         ),
         stacklevel=4,

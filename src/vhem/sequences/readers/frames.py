@@ -10,14 +10,23 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
 from vhem._support.errors import CellError, InputError, InputTypeError
-from vhem.sequences.long_table import Coded, Table, arranged, joined
+from vhem.sequences.categories import Categories, Coder, unknown_category, wanted
+from vhem.sequences.channels import Channels, checked_names
+from vhem.sequences.long_table import Coded, Table, Weights, arranged, joined
 from vhem.sequences.readers.cells import BadCellError
 from vhem.sequences.readers.roles import listed, shortened
 from vhem.sequences.readers.times import times
 
 
 def read_frame(
-    frame: Any, id_column: str | list[str], time: str | None, values: str | Iterable[str], group: str | None
+    frame: Any,
+    id_column: str | list[str],
+    time: str | None,
+    values: str | Iterable[str],
+    group: str | None,
+    categories: Categories = None,
+    weights: str | None = None,
+    other: str | None = None,
 ) -> Table:
     """Return the sequences of a table; `Sequences.from_table` documents the arguments."""
     chosen, id_columns = listed(values), listed(id_column)
@@ -25,12 +34,51 @@ def read_frame(
         raise InputError("{values} is empty", "list the columns that hold the frame's values")
     if not id_columns:
         raise InputError("{id} is empty", "give the column or columns that identify the sequence of each row")
-    _check_columns(frame, [*id_columns, *chosen, *listed(time), *listed(group)])
+    _check_columns(frame, [*id_columns, *chosen, *listed(time), *listed(group), *listed(weights)])
     ids = joined([_factorised(frame, name) for name in id_columns])
-    X = np.column_stack([_numbers(frame, name, len(ids.codes)) for name in chosen])
+    X, channels = _values(frame, chosen, categories, other, len(ids.codes))
     moments = None if time is None else _times(frame, time)
     groups = None if group is None else _factorised(frame, group)
-    return arranged(X, ids, moments, groups, time or "", group or "")
+    counts = None if weights is None else Weights(weights, _numbers(frame, weights, len(ids.codes)))
+    return arranged(X, ids, moments, groups, time or "", group or "", channels=channels, weights=counts)
+
+
+def _values(
+    frame: Any, columns: list[str], categories: Categories, other: str | None, n_rows: int
+) -> tuple[FloatArray, Channels]:
+    """Return the columns of values, categories as codes."""
+    channels = Channels(tuple(columns), (None,) * len(columns))
+    told = {k: None for k, name in enumerate(columns) if _declared(frame[name])} | wanted(categories, channels)
+    found: dict[int, tuple[str, ...] | None] = {}
+    X = np.empty((n_rows, len(columns)))
+    for k, name in enumerate(columns):
+        if k in told:
+            X[:, k], found[k] = _codes(frame, name, told[k], other, n_rows)
+        else:
+            X[:, k] = _numbers(frame, name, n_rows)
+    return X, channels.with_categories(found)
+
+
+def _declared(column: Any) -> bool:
+    """Whether a table itself says that a column is categorical: pandas, polars, pyarrow."""
+    kind = str(getattr(column, "dtype", getattr(column, "type", "")))
+    return kind.startswith(("category", "Categorical", "Enum", "dictionary"))
+
+
+def _codes(
+    frame: Any, name: str, names: tuple[str, ...] | None, other: str | None, n_rows: int
+) -> tuple[FloatArray, tuple[str, ...]]:
+    column = frame[name]
+    values = column_of(frame, name)
+    _check_length(len(values), name, n_rows)
+    if names is None and hasattr(column, "cat") and hasattr(column.cat, "categories"):
+        names = checked_names(column.cat.categories)  # pandas keeps an order of its own
+    coder = Coder(names, other)
+    try:
+        codes = coder.add(values)
+    except KeyError as fault:
+        raise unknown_category(fault.args[0], coder).at(None, values.index(fault.args[0]), name) from None
+    return coder.final(codes), coder.names
 
 
 def is_lazy(frame: Any) -> bool:
@@ -39,7 +87,7 @@ def is_lazy(frame: Any) -> bool:
 
 
 def _check_columns(frame: Any, wanted: list[str]) -> None:
-    names = _column_names(frame)
+    names = column_names(frame)
     known = set(names)
     for name in wanted:
         if name not in known:
@@ -47,7 +95,15 @@ def _check_columns(frame: Any, wanted: list[str]) -> None:
             raise InputError(problem, column=name, columns=shortened(names))
 
 
-def _column_names(frame: Any) -> list[Any]:
+def column_of(frame: Any, name: str) -> list[Any]:
+    """Return the cells of a column."""
+    column = frame[name]
+    cells: list[Any] = column.to_pylist() if hasattr(column, "to_pylist") else _column(frame, name).tolist()
+    return cells
+
+
+def column_names(frame: Any) -> list[Any]:
+    """Return the names of a table's columns."""
     if is_lazy(frame):
         raise InputTypeError("{frame} is a LazyFrame, which holds no rows yet", "give frame.collect()")
     # In this order: pyarrow's `columns` are the columns themselves, and its names are `column_names`.
@@ -68,18 +124,23 @@ def _column(frame: Any, name: str) -> npt.NDArray[Any]:
 
 def _numbers(frame: Any, name: str, n_rows: int) -> FloatArray:
     raw = _column(frame, name)
-    if len(raw) != n_rows:
-        problem = "column {column!r} has {n} rows, but the ids have {m}"
-        raise InputError(problem, column=name, n=len(raw), m=n_rows)
+    _check_length(len(raw), name, n_rows)
+    cure = "If it holds categories, list it in {categories}"
     if raw.dtype.kind not in "fiubO":
         problem = "column {column!r} holds {kind} values; columns of values must be numbers"
-        raise InputTypeError(problem, column=name, kind=raw.dtype)
+        raise InputTypeError(problem, cure, column=name, kind=raw.dtype)
     try:
         # Straight from the table: pandas turns its own missing value into NaN only when asked for floats.
         return np.asarray(frame[name], dtype=np.float64)
     except (TypeError, ValueError) as error:
         problem = "column {column!r} cannot be read as numbers: {fault}"
-        raise InputTypeError(problem, column=name, fault=error) from None
+        raise InputTypeError(problem, cure, column=name, fault=error) from None
+
+
+def _check_length(n: int, name: str, n_rows: int) -> None:
+    if n != n_rows:
+        problem = "column {column!r} has {n} rows, but the ids have {m}"
+        raise InputError(problem, column=name, n=n, m=n_rows)
 
 
 def _times(frame: Any, name: str) -> npt.NDArray[Any]:

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from vhem._support.errors import InputError
+from vhem.sequences.categories import Categories
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.roles import Roles
+from vhem.sequences.readers.wide import Wide
+from vhem.sequences.readers.wide_rows import WideAsked
 
 TEXT = {".csv", ".tsv", ".txt"}
 SPREADSHEETS = {".xls", ".xlsx", ".xlsm", ".xlsb", ".ods"}
@@ -27,6 +30,15 @@ class Options(NamedTuple):
     decimal: str = "auto"
     encoding: str | None = None
     sheet: str | int = 0
+    categories: Categories = None
+    other: str | None = None
+    weights: str | None = None
+    wide: Wide | None = None
+    join: tuple[Path, ...] = ()  #: further tables of the same sequences, for the command
+
+    def of_wide(self) -> WideAsked:
+        """Return what is said about a wide table."""
+        return WideAsked(self.wide or (), self.id, self.group, self.categories, self.weights, self.other, self.decimal)
 
 
 class Reading(NamedTuple):

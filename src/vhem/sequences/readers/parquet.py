@@ -7,8 +7,11 @@ from pathlib import Path
 from vhem._support.errors import InputError
 from vhem._support.optional import how_to_install
 from vhem.sequences.container import Sequences
+from vhem.sequences.readers.columns import chosen_categories
+from vhem.sequences.readers.frames import read_frame
 from vhem.sequences.readers.options import Options, Reading, errors_of, without_extension
-from vhem.sequences.readers.roles import given_or_guessed, listed
+from vhem.sequences.readers.roles import Asked, given_or_guessed, listed
+from vhem.sequences.readers.wide_rows import read_wide_columns
 
 _FILE = "(file)"  # the column that names the one sequence of a file without ids
 
@@ -31,10 +34,25 @@ def read_parquet(path: Path, options: Options) -> Reading:
         kind = kinds[name]
         return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
+    def is_category(name: str) -> bool:
+        return bool(pa.types.is_dictionary(kinds[name]))
+
     with errors_of(path):
-        roles = given_or_guessed(list(kinds), is_numeric, *options[:4])
-        needed = dict.fromkeys([*roles.id, *roles.values, *listed(roles.time), *listed(roles.group)])
+        if options.wide is not None:
+            whole = pq.read_table(path)
+            wide, roles = read_wide_columns(list(kinds), lambda name: whole[name].to_pylist(), options.of_wide())
+            return Reading(Sequences._of_table(wide), roles)
+        asked = Asked(chosen_categories(options, list(kinds)), options.weights)
+        roles = given_or_guessed(list(kinds), is_numeric, *options[:4], asked, is_category)
+        others = [*listed(roles.time), *listed(roles.group), *listed(roles.weights)]
+        needed = dict.fromkeys([*roles.id, *roles.values, *others])
         frame = pq.read_table(path, columns=list(needed))  # pyarrow's errors are ValueErrors too
         if not roles.id:
             frame = frame.append_column(_FILE, pa.array([without_extension(path)] * len(frame)))
-        return Reading(Sequences.from_table(frame, roles.id or _FILE, roles.time, roles.values, roles.group), roles)
+        table = read_frame(
+            frame, roles.id or _FILE, roles.time, roles.values, roles.group, roles.categories, roles.weights,
+            options.other,
+        )  # fmt: skip
+        made = Sequences._of_table(table)
+        made._check_range()
+        return Reading(made, roles)

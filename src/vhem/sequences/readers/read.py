@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from vhem._support.errors import InputError, InputTypeError, ParameterError
 from vhem._support.paths import checked_path
+from vhem.sequences.categories import Categories, check_other
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.bvh import read_motion
 from vhem.sequences.readers.columns import read_rows
@@ -17,14 +18,15 @@ from vhem.sequences.readers.doubts import warn_of_doubts
 from vhem.sequences.readers.folders import found_files, known, read_as_one, read_each
 from vhem.sequences.readers.frames import is_lazy
 from vhem.sequences.readers.npz import read_npz
-from vhem.sequences.readers.options import PARQUET, SPREADSHEETS, TEXT, Options, Reading, extension
+from vhem.sequences.readers.options import PARQUET, SPREADSHEETS, TEXT, Options, Reading, extension, without_extension
 from vhem.sequences.readers.parquet import read_parquet
 from vhem.sequences.readers.rows import Rows
 from vhem.sequences.readers.spreadsheet import spreadsheet_blocks
+from vhem.sequences.readers.wide import Wide
 
 
 def read_sequences(
-    path: str | Path,
+    path: str | Path | Iterable[str | Path] | Mapping[str, str | Path],
     id: str | Iterable[str] | None = None,
     time: str | None = None,
     values: str | Iterable[str] | None = None,
@@ -32,6 +34,10 @@ def read_sequences(
     decimal: str = "auto",
     encoding: str | None = None,
     sheet: str | int = 0,
+    categories: Categories = None,
+    other: str | None = None,
+    weights: str | None = None,
+    wide: Wide | None = None,
 ) -> Sequences:
     """Read sequences from a file, a folder, or the files that a pattern names.
 
@@ -42,7 +48,8 @@ def read_sequences(
         and `lengths` (and perhaps `ids` and `groups`), one 3-D array (n, T, d), or one (T, d) array for each sequence.
         Or a BVH motion file: one sequence, its channels as columns. A folder, or a pattern such as ``"data/*.csv"``:
         each file is one sequence, named by the file; sub-folders become groups; hidden files and folders are skipped.
-        With `id`, the files are parts of one long table instead.
+        With `id`, the files are parts of one long table instead. A list of files, or a dictionary from channels to
+        files: tables about the same sequences, which are joined by id into sequences of several channels.
     id : str or list of str, optional
         Column, or several columns (subject and trial), that identify the sequence of each row. An empty list: all rows
         are one sequence. If not given, columns named like "id", or "subject" and "trial", are taken, or the only column
@@ -61,6 +68,19 @@ def read_sequences(
         Encoding of text; UTF-8 (with or without a byte-order mark) or UTF-16 by default.
     sheet : str or int
         Sheet of a spreadsheet, by name or index.
+    categories : list or dict, optional
+        Columns of values that hold categories (text, or numbers that stand for something else), perhaps with the names
+        of the categories in the order wanted: ``{"page": ["search", "cart", "paid"]}``; True: all of `values`. If not
+        given, columns of text are taken as categories only where there is no doubt, and a warning says so.
+    other : str, optional
+        What categories that are not among the names given become; without it they are an error.
+    weights : str, optional
+        Column with one case weight per sequence, kept as `Sequences.weights`.
+    wide : str, list or dict, optional
+        For wide tables, which have one row per sequence and one column per moment: the columns, as a range
+        ``"Jul.93:Jun.99"``, a pattern ``"wave*"``, or a list. A dictionary of these names channels, otherwise the only
+        channel is called "state". Empty cells at the end of a row are after the end of the sequence, others are
+        missing values. Text is read as categories. `time` and `values` are not used.
 
     Returns
     -------
@@ -71,8 +91,8 @@ def read_sequences(
     Warns
     -----
     UserWarning
-        If a value like -9999 looks like a code for missing values, a column never changes, or all sequences have a
-        single row.
+        If columns of text were taken as categories, a value like -9999 looks like a code for missing values, a column
+        never changes, or all sequences have a single row.
 
     Notes
     -----
@@ -93,13 +113,21 @@ def read_sequences(
     >>> sequences[0]
     array([[0.5, 1. ], [0.7, nan]])
     """
-    reading = read_with_roles(path, Options(id, time, values, group, decimal, encoding, sheet))
+    said = Options(id, time, values, group, decimal, encoding, sheet, categories, other, weights, wide)
+    reading = read_with_roles(path, said)
     warn_of_doubts(reading)
     return reading.sequences
 
 
-def read_with_roles(path: str | Path, options: Options) -> Reading:
+def read_with_roles(path: Any, options: Options) -> Reading:
     """Read sequences as `read_sequences` does, and return which column was used for what."""
+    check_other(options.other)
+    if options.join:
+        return read_with_roles([path, *options.join], options._replace(join=()))
+    if isinstance(path, (list, tuple)):
+        path = {without_extension(Path(one)): one for one in path}
+    if isinstance(path, dict) and path and all(isinstance(one, (str, Path)) for one in path.values()):
+        return _read_channels(path, options)
     if options.decimal not in ("auto", ".", ","):
         raise ParameterError("decimal", options.decimal, "must be 'auto', '.' or ','")
     _refuse_table(path)
@@ -110,6 +138,15 @@ def read_with_roles(path: str | Path, options: Options) -> Reading:
     if options.id is None:
         return read_each(files, root, partial(_read_file, options=options._replace(id=[], group=None)))
     return read_as_one(files, partial(_read_file, options=options))
+
+
+def _read_channels(paths: dict[str, str | Path], options: Options) -> Reading:
+    """Return sequences of several channels, a table for each."""
+    readings = {name: read_with_roles(path, options) for name, path in paths.items()}
+    made = Sequences.from_channels({name: reading.sequences for name, reading in readings.items()})
+    roles = next(iter(readings.values())).roles
+    categories: dict[str, tuple[str, ...] | None] = {**made.categories}
+    return Reading(made, roles._replace(values=made.channels, categories=categories, guessed=()))
 
 
 def _refuse_table(path: Any) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from vhem._support.errors import InputError
@@ -19,6 +20,7 @@ _TIME |= {"fixation", "fixationid", "fixationno", "fixationnumber", "fixationind
 
 
 _LISTED = 30  # columns in a message
+_NONE: Mapping[str, tuple[str, ...] | None] = MappingProxyType({})
 
 
 class Roles(NamedTuple):
@@ -28,6 +30,20 @@ class Roles(NamedTuple):
     time: str | None
     values: list[str]
     group: str | None
+    ignored: list[str] | None = None  #: columns that are not used
+    categories: Mapping[str, tuple[str, ...] | None] = _NONE  #: values that are categories, with their names if given
+    guessed: tuple[str, ...] = ()  #: those of them that nobody said to be categories
+    weights: str | None = None
+
+
+class Asked(NamedTuple):
+    """What the user says about columns of categories, and of case weights."""
+
+    categories: Mapping[str, tuple[str, ...] | None] = _NONE
+    weights: str | None = None
+
+
+NOTHING = Asked()
 
 
 def given_or_guessed(
@@ -37,6 +53,8 @@ def given_or_guessed(
     time: str | None,
     values: str | Iterable[str] | None,
     group: str | None,
+    asked: Asked = NOTHING,
+    is_category: Callable[[str], bool] = lambda _: False,
 ) -> Roles:
     """Return the role of each column.
 
@@ -48,6 +66,10 @@ def given_or_guessed(
         Whether a column holds numbers.
     id, time, values, group
         What the user says; None is guessed, except for a group if an id is given.
+    asked : Asked
+        Columns of categories, and of weights.
+    is_category : callable
+        Whether a column that nobody said to be one of categories can be nothing else.
 
     Returns
     -------
@@ -57,13 +79,10 @@ def given_or_guessed(
     Examples
     --------
     >>> given_or_guessed(["SubjectID", "TrialID", "FixX", "FixY"], lambda name: True, None, None, None, None)
-    Roles(id=['SubjectID', 'TrialID'], time=None, values=['FixX', 'FixY'], group='SubjectID')
+    Roles(id=['SubjectID', 'TrialID'], time=None, values=['FixX', 'FixY'], group='SubjectID', ignored=[], ...)
     """
-    told, known = {*listed(id), *listed(values), *listed(time), *listed(group)}, set(columns)
-    for name in told - known:
-        raise InputError(
-            "there is no column {column!r}; the columns are {columns}", column=name, columns=shortened(columns)
-        )
+    told = {*listed(id), *listed(values), *listed(time), *listed(group), *asked.categories, *listed(asked.weights)}
+    check_known(told, columns)
     free = [name for name in columns if name not in told and not name.startswith("(unnamed")]
     if id is None:
         ids, group = _guessed_id(free, is_numeric, group)
@@ -76,11 +95,43 @@ def given_or_guessed(
     chosen = listed(values)
     if values is None:
         naming = _ID | _SUBJECT | _TRIAL | _GROUP  # their numbers are names, not measurements
-        chosen = [n for n in free if n not in (*ids, group) and _plain(n) not in naming and is_numeric(n)]
+        left = [n for n in free if n not in (*ids, group) and _plain(n) not in naming]
+        chosen = [n for n in left if is_numeric(n)]
+        if not chosen and not asked.categories:
+            chosen = [n for n in left if is_category(n)]
+    guessed = [n for n in chosen if n not in asked.categories and not is_numeric(n) and is_category(n)]
+    categories = {**asked.categories, **dict.fromkeys(guessed)}
+    chosen = sorted({*chosen, *categories}, key=columns.index) if values is None else [
+        *chosen, *(n for n in categories if n not in chosen)
+    ]  # fmt: skip
     if not chosen:
         problem = "no column of numbers is left for the values; the columns are {columns}"
-        raise InputError(problem, "Give {values}", columns=shortened(columns))
-    return Roles(ids, time, chosen, group)
+        raise InputError(problem, "Give {values}", "name columns of {categories}", columns=shortened(columns))
+    used = {*ids, *listed(time), *chosen, *listed(group), *listed(asked.weights)}
+    ignored = [name for name in columns if name not in used]
+    return Roles(ids, time, chosen, group, ignored, categories, tuple(guessed), asked.weights)
+
+
+def check_known(told: Iterable[str], columns: list[str]) -> None:
+    """Refuse names that are not columns."""
+    for name in sorted(set(told) - set(columns)):
+        problem = "there is no column {column!r}; the columns are {columns}"
+        raise InputError(problem, column=name, columns=shortened(columns))
+
+
+def guessed_row_id(columns: list[str]) -> list[str]:
+    """Return the column that names the rows of a wide table, if there is one by its name.
+
+    Examples
+    --------
+    >>> guessed_row_id(["id", "sex", "a15", "a16"])
+    ['id']
+    """
+    for names in (_ID, _SUBJECT):
+        found = [name for name in columns if _plain(name) in names]
+        if len(found) == 1:
+            return found
+    return []
 
 
 def _guessed_id(free: list[str], is_numeric: Callable[[str], bool], group: str | None) -> tuple[list[str], str | None]:

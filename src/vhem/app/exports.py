@@ -1,0 +1,120 @@
+"""What can be taken away from a run: the command and a Python script that repeat it, and everything in one file."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from vhem.app.jobs import OUT
+from vhem.app.settings import Model, cluster_command, number_command, report_command, states_range
+from vhem.app.store import Record, Store
+from vhem.cli.run_folder import RunFolder
+from vhem.sequences.readers.options import extension
+
+
+def commands_of(store: Store, run: Record) -> list[str]:
+    """Return the commands that repeat a run, with files by their own names, for the folder that the table is in."""
+    job = run.read()
+    table, out = Path(_table_name(store, job)), Path(f"clusters-{job['clusters']}")
+    model = Model.of(job["model"], job["clusters"])
+    said = [number_command(table, job["roles"], model, *job["range"])] if job.get("range") else []
+    said.append(cluster_command(table, job["roles"], model, out))
+    picture = store.picture(store.data(job["data"]))
+    said.append(report_command(out, job.get("look", {}), picture and Path(picture.name), job["title"]))
+    return [shlex.join(["vhem", *words]) for words in said]
+
+
+def _table_name(store: Store, job: dict[str, Any]) -> str:
+    return store.table(store.data(job["data"])).name
+
+
+def script_of(store: Store, run: Record) -> str:
+    """Return a Python script that does what the run's command did."""
+    job, out = run.read(), RunFolder(run.folder / OUT)
+    options, name = out.options, _table_name(store, job)
+    states = states_range(job["model"].get("states", 3))
+    n_states = states[0] if states[0] == states[1] else list(range(states[0], states[1] + 1))
+    grouped = bool(out.summary["input"].get("groups")) and options.get("per") != "sequence"
+    refined = bool(out.summary.get("refined"))
+    said = _wrapped(commands_of(store, run))
+    parts = [
+        f'"""{job["clusters"]} clusters of {name}: the same as\n\n{said}\n"""\n\nimport vhem\n',
+        f"sequences = vhem.read_sequences({_arguments(name, _reading(job['roles'], name))})",
+        f"hmms = vhem.fit_hmms({_arguments_of_fit(options, n_states, grouped)})",
+        f"fit = vhem.VHEM({_arguments_of_vhem(options, out.summary['tau'])}).fit(hmms)",
+    ]
+    if refined:
+        parts.append(
+            "fit = vhem.SequenceClustering("
+            f"{_arguments_of_refining(options, 'int(np.ceil(np.median(hmms.n_states)))')}"
+            f").fit(\n    sequences, {'groups=sequences.groups, ' if grouped else ''}hmms=hmms\n)"
+        )
+        parts[0] = parts[0].replace("import vhem\n", "import numpy as np\n\nimport vhem\n")
+    parts.append("for name, cluster in zip(hmms.ids, fit.labels_):\n    print(name, cluster + 1)")
+    return "\n".join(parts) + "\n"
+
+
+def _wrapped(commands: list[str]) -> str:
+    lines = [textwrap.fill(one, 112, subsequent_indent="        ", break_on_hyphens=False) for one in commands]
+    return textwrap.indent("\n".join(lines).replace("\n        ", " \\\n        "), "    ").replace("\\", "\\\\")
+
+
+def _arguments(first: str, named: dict[str, Any]) -> str:
+    return ", ".join([repr(first), *(f"{name}={value!r}" for name, value in named.items())])
+
+
+def _reading(roles: dict[str, Any], name: str) -> dict[str, Any]:
+    if extension(Path(name)) in (".npz", ".bvh"):
+        return {}
+    said = {
+        key: roles[key]
+        for key in ("time", "values", "group", "decimal", "encoding", "sheet", "categories", "weights")
+        if roles.get(key)
+    }
+    return {"id": [] if roles.get("one_sequence") else roles["id"], **said}
+
+
+def _named(pairs: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in pairs.items() if value is not None)
+
+
+def _arguments_of_fit(options: dict[str, Any], n_states: Any, grouped: bool) -> str:
+    pairs = {
+        "n_states": n_states, "n_mix": options["mix"], "covariance_type": repr(options["covariance"]),
+        "topology": repr(options["topology"]), "groups": "sequences.groups" if grouped else None,
+        "n_init": options["starts"], "max_iter": options["max_iter"], "random_state": options["seed"],
+    }  # fmt: skip
+    return f"sequences, {_named(pairs)}"
+
+
+def _arguments_of_vhem(options: dict[str, Any], tau: int) -> str:
+    pairs = {
+        "n_states": options.get("center_states"), "tau": tau, "n_virtual": options["virtual"],
+        "n_init": options.get("restarts"), "max_iter": options["max_iter"], "random_state": options["seed"],
+    }  # fmt: skip
+    return f"{options['clusters']}, {_named(pairs)}"
+
+
+def _arguments_of_refining(options: dict[str, Any], median: str) -> str:
+    states = options.get("center_states") or median
+    return (
+        f"{options['clusters']}, {states}, {options['mix']}, {options['covariance']!r}, {options['topology']!r}, "
+        f"random_state={options['seed']}"
+    )
+
+
+def write_zip(store: Store, run: Record, target: Path) -> None:
+    """Write a run's folder, and how to repeat the run, to a zip file; also the table, if it was corrected here."""
+    job = run.read()
+    table = store.data(job["data"])
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
+        for path in sorted((run.folder / OUT).iterdir()):
+            if path.is_file():
+                file.write(path, path.name)
+        file.writestr("commands.txt", "\n".join(commands_of(store, run)) + "\n")
+        file.writestr("repeat.py", script_of(store, run))
+        if table.read().get("corrected"):
+            file.write(store.table(table), store.table(table).name)

@@ -1,0 +1,197 @@
+"""Runs, one after another: each is a child process `vhem …`. What is asked for and how it went is on disk.
+
+A run's state is "queued", "running", "done", "failed" or "stopped". If the app ends, what runs is interrupted as by
+Ctrl-C and queued again: the command resumes after the parts that it has finished.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from vhem.app.progress import PROGRESS, Progress, begin_command
+from vhem.app.settings import Model, cluster_command, number_command, report_command
+from vhem.app.store import NotFoundError, Record, Store, now
+from vhem.cli.commands import INTERRUPTED
+
+OUTPUT, OUT = "output.txt", "out"
+_PATIENCE = 5.0  # seconds until a process that was asked to stop is killed
+
+
+class Queue:
+    """The runs that wait, and the one that runs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._progress: dict[str, Progress] = {}
+        self._wake = asyncio.Event()
+        self._process: asyncio.subprocess.Process | None = None
+        self._running: str | None = None
+        self._stopping: set[str] = set()
+        self._closing = False
+
+    async def serve(self) -> None:
+        """Run what is queued, until cancelled."""
+        self._queue_again()
+        while not self._closing:
+            self._wake.clear()
+            waiting = [r for r in reversed(self._store.all_runs()) if r.read()["state"] == "queued"]
+            if not waiting:
+                await self._wake.wait()
+                continue
+            try:
+                await self._run(waiting[0])
+            except NotFoundError:
+                continue  # it was removed while it waited
+            except OSError as fault:
+                waiting[0].update(state="failed", ended=now(), error=f"{fault.strerror}: check disk and permissions.")
+
+    def add(self) -> None:
+        """Note that something was queued."""
+        self._wake.set()
+
+    async def stop(self, record: Record) -> None:
+        """Stop a run; parts that it has finished are kept, and it can be resumed."""
+        if record.read()["state"] == "queued":
+            record.update(state="stopped", ended=now())
+        elif self._running == record.id:
+            self._stopping.add(record.id)
+            await self._interrupt()
+
+    async def close(self) -> None:
+        """Interrupt what runs; it is queued again."""
+        self._closing = True
+        self._wake.set()
+        await self._interrupt()
+
+    def status(self, record: Record) -> dict[str, Any]:
+        """Return where a run stands."""
+        job = record.read()
+        progress = self._followed(record)
+        step = {
+            "command": progress.command, "step": progress.step, "done": progress.done, "detail": progress.detail,
+            "bounds": progress.bounds, "notes": progress.notes, "steps": progress.steps,
+        }  # fmt: skip
+        return {**job, "id": record.id, "progress": step, "stopping": record.id in self._stopping, "now": now()}
+
+    def last_words(self, record: Record) -> str:
+        """Return what a run's last command said."""
+        return self._followed(record).last_words()
+
+    def _followed(self, record: Record) -> Progress:
+        progress = self._progress.setdefault(record.id, Progress(record.folder / PROGRESS))
+        progress.refresh()
+        return progress
+
+    def _queue_again(self) -> None:
+        """Queue what was running when the app ended; if its process still runs, it is asked to stop first."""
+        for record in self._store.all_runs():
+            job = record.read()
+            if job["state"] == "running":
+                _interrupt_orphan(job.get("pid"), record.folder)
+                record.update(state="queued")
+
+    async def _run(self, record: Record) -> None:
+        self._running = record.id
+        (record.folder / PROGRESS).write_text("", encoding="utf-8")
+        self._progress.pop(record.id, None)
+        job = record.update(state="running", started=now(), ended=None, error=None)
+        try:
+            end = await self._commands(record, job)
+        finally:
+            self._running = None
+            stopped = record.id in self._stopping
+            self._stopping.discard(record.id)
+        if end == 0:
+            record.update(state="done", ended=now(), pid=None)
+        elif stopped:
+            record.update(state="stopped", ended=now(), pid=None)
+        elif self._closing:
+            record.update(state="queued", pid=None)
+        else:
+            record.update(state="failed", ended=now(), pid=None, error=self._reason(record, end))
+
+    async def _commands(self, record: Record, job: dict[str, Any]) -> int:
+        """Run a job's commands one after another; return the exit code of the first that fails."""
+        data = self._store.data(job["data"])
+        table, out = self._store.table(data), record.folder / OUT
+        clusters = job["clusters"]
+        if clusters is None:
+            model = Model.of(job["model"], 1)
+            end = await self._command(record, number_command(table, job["roles"], model, *job["range"]))
+            if end:
+                return end
+            numbers = json.loads((record.folder / OUTPUT).read_text(encoding="utf-8"))
+            clusters = int(numbers["best"]["stability"])
+            record.update(clusters=clusters, numbers=numbers)
+        model = Model.of(job["model"], clusters)
+        end = await self._command(record, [*cluster_command(table, job["roles"], model, out), "--overwrite"])
+        return end or await self.report(record)
+
+    async def report(self, record: Record) -> int:
+        """Write the report of a finished run."""
+        job = record.read()
+        data = self._store.data(job["data"])
+        command = report_command(record.folder / OUT, job.get("look", {}), self._store.picture(data), job["title"])
+        return await self._command(record, command)
+
+    async def _command(self, record: Record, arguments: list[str]) -> int:
+        begin_command(record.folder / PROGRESS, arguments[0], now())
+        shown = [] if arguments[0] == "report" else ["--progress", "json"]
+        words = [sys.executable, "-P", "-m", "vhem.cli", *arguments, *shown]
+        with open(record.folder / OUTPUT, "wb") as out, open(record.folder / PROGRESS, "ab") as err:
+            process = await asyncio.create_subprocess_exec(
+                *words, stdin=asyncio.subprocess.DEVNULL, stdout=out, stderr=err, cwd=record.folder,
+                start_new_session=True,  # Ctrl-C in the terminal is for the server, which decides what ends
+            )  # fmt: skip
+        record.update(pid=process.pid)
+        if self._running == record.id:
+            self._process = process
+            if record.id in self._stopping or self._closing:
+                await self._interrupt()
+        try:
+            return await process.wait()
+        finally:
+            if self._process is process:
+                self._process = None
+
+    async def _interrupt(self) -> None:
+        """Ask the running process to stop, and insist if it does not."""
+        process = self._process
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signal.SIGINT)
+        try:
+            await asyncio.wait_for(asyncio.shield(process.wait()), _PATIENCE)
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+
+    def _reason(self, record: Record, end: int) -> str:
+        """Return why a run failed, in the command's words if it had any."""
+        if end < 0:
+            return (
+                f"The process that did the work was killed from outside ({signal.Signals(-end).name}), perhaps because "
+                "memory ran out. What it had finished is kept: run it again to resume."
+            )
+        if end == INTERRUPTED:
+            return "The process that did the work was interrupted from outside. Run it again to resume."
+        return self._followed(record).last_words() or f"The command ended with exit code {end}."
+
+
+def _interrupt_orphan(pid: Any, folder: Path) -> None:
+    """Stop the process of an app that was killed, if it is still there and really is that process."""
+    try:
+        mine = str(folder).encode() in Path(f"/proc/{int(pid)}/cmdline").read_bytes()
+    except (OSError, TypeError, ValueError):
+        return
+    if mine:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(int(pid), signal.SIGINT)

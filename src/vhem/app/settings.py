@@ -1,0 +1,143 @@
+"""What was chosen on the pages, checked, as arguments of the command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vhem.em.topology import TOPOLOGIES
+from vhem.sequences.readers.options import extension
+
+_ROLES: dict[str, type] = {"id": list, "values": list, "time": str, "group": str, "sheet": str, "encoding": str}
+_ROLES |= {"decimal": str, "one_sequence": bool, "categories": list, "weights": str}
+_LIMITS = {  # of the numbers that may be chosen
+    "clusters": (1, 1000), "mix": (1, 20), "starts": (1, 200), "restarts": (1, 1000), "tau": (1, 100_000),
+    "center_states": (1, 100), "seed": (0, 2**31 - 1), "max_iter": (1, 100_000),
+}  # fmt: skip
+_CHOICES = {"covariance": ("diag", "full"), "topology": tuple(TOPOLOGIES), "per": ("auto", "sequence", "group")}
+
+
+class ChoiceError(ValueError):
+    """Something was chosen that cannot be."""
+
+
+def checked_roles(given: Any) -> dict[str, Any]:
+    """Return the roles of columns as they were chosen, or raise if they have another form."""
+    if not isinstance(given, dict):
+        raise ChoiceError("The roles of the columns were not understood.")
+    roles: dict[str, Any] = {}
+    for name, kind in _ROLES.items():
+        value = given.get(name)
+        if value is None or value == [] or value is False:
+            continue
+        words = value if kind is list else [value] if kind is str else []
+        if not isinstance(value, kind) or not all(isinstance(word, str) for word in words):
+            raise ChoiceError("The roles of the columns were not understood.")
+        roles[name] = value
+    for column in [*roles.get("id", []), *roles.get("values", [])]:
+        if "," in column or (column in roles.get("categories", []) and "=" in column):
+            raise ChoiceError(f"Column “{column}” has a comma or “=” in its name. Rename it in the table to choose it.")
+    return roles
+
+
+def explicit_roles(table: dict[str, Any]) -> dict[str, Any]:
+    """Return the roles as they were understood, so that a command does not depend on guesses."""
+    said = {name: value for name, value in table["roles"].items() if name in ("sheet", "encoding", "decimal")}
+    if extension(Path(table["file"])) in (".npz", ".bvh"):  # they have no columns to choose from
+        return said
+    found = {name: value for name, value in table["understood"].items() if value}
+    return {**said, **found, "one_sequence": not found.get("id")}
+
+
+@dataclass(frozen=True)
+class Model:
+    """How a table is clustered; None and empty mean the command's default."""
+
+    clusters: int
+    states: str = "3"
+    numbers: dict[str, Any] = field(default_factory=dict)
+    choices: dict[str, str] = field(default_factory=dict)
+    polish: bool = True
+
+    @classmethod
+    def of(cls, given: Any, clusters: int) -> Model:
+        """Return what was chosen, or say what is wrong with it."""
+        if not isinstance(given, dict):
+            raise ChoiceError("The settings were not understood.")
+        numbers = {name: _number(given, name) for name in _LIMITS if name != "clusters" and given.get(name) is not None}
+        choices = {name: str(given[name]) for name in _CHOICES if given.get(name) is not None}
+        for name, value in choices.items():
+            if value not in _CHOICES[name]:
+                raise ChoiceError(f"{name} must be one of {', '.join(_CHOICES[name])}.")
+        low, high = states_range(given.get("states", 3))
+        states = str(low) if low == high else f"{low}-{high}"
+        return cls(
+            _number({"clusters": clusters}, "clusters"), states, numbers, choices, bool(given.get("polish", True))
+        )
+
+    def arguments(self) -> list[str]:
+        """Return the options of `vhem cluster`, without those that have their default."""
+        said = ["--states", self.states]
+        for name, value in {**self.choices, **self.numbers}.items():
+            if value != _DEFAULTS.get(name):
+                said += [f"--{name.replace('_', '-')}", str(value)]
+        return said if self.polish else [*said, "--no-polish"]
+
+
+_DEFAULTS: dict[str, Any] = {
+    "covariance": "diag", "topology": "ergodic", "per": "auto", "mix": 1, "starts": 5, "max_iter": 100, "seed": 0,
+}  # fmt: skip
+
+
+def states_range(given: Any) -> tuple[int, int]:
+    """Return the smallest and largest number of states: one number, or a pair to choose from by BIC."""
+    pair = given if isinstance(given, list) else [given, given]
+    if len(pair) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= 50 for n in pair):
+        raise ChoiceError("The number of states must be between 1 and 50.")
+    if pair[0] > pair[1]:
+        raise ChoiceError("The smallest number of states is larger than the largest.")
+    return pair[0], pair[1]
+
+
+def _number(given: Mapping[str, Any], name: str) -> int:
+    value, (low, high) = given[name], _LIMITS[name]
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ChoiceError(f"{name.replace('_', ' ').capitalize()} must be a whole number from {low} to {high}.")
+    return value
+
+
+_SINGLE = ("time", "group", "weights", "sheet", "encoding", "decimal")
+
+
+def table_arguments(roles: dict[str, Any]) -> list[str]:
+    """Return roles as options of the command; `=` keeps a column called --help from being an option."""
+    said = [f"--{name}={','.join(roles[name])}" for name in ("id", "values", "categories") if roles.get(name)]
+    said += [f"--{name}={roles[name]}" for name in _SINGLE if roles.get(name)]
+    return [*said, "--one-sequence"] if roles.get("one_sequence") else said
+
+
+def cluster_command(table: Path, roles: dict[str, Any], model: Model, out: Path) -> list[str]:
+    """Return the arguments of `vhem` that make a run."""
+    options = [*table_arguments(roles), "--clusters", str(model.clusters), *model.arguments()]
+    return ["cluster", str(table), *options, "-o", str(out)]
+
+
+def number_command(table: Path, roles: dict[str, Any], model: Model, low: int, high: int) -> list[str]:
+    """Return the arguments of `vhem` that compare numbers of clusters."""
+    options = [word for word in model.arguments() if word != "--no-polish"]
+    return ["number", str(table), *table_arguments(roles), "--clusters", f"{low}-{high}", *options, "--json"]
+
+
+def report_command(out: Path, look: dict[str, Any], picture: Path | None, title: str) -> list[str]:
+    """Return the arguments of `vhem` that write a run's report; `look` is what was chosen about its appearance."""
+    said = ["report", str(out), f"--title={title}"]
+    if picture is not None:
+        said += [f"--image={picture}"]
+    for name in ("extent", "crop"):
+        if look.get(name):
+            said.append(f"--{name}={','.join(f'{edge:g}' for edge in look[name])}")
+    for name, option in (("names", "--cluster-name"), ("colors", "--color")):
+        said += [f"{option}={value}" for value in look.get(name, [])]
+    return said

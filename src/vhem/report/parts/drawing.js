@@ -1,0 +1,29 @@
+// What the report and the app share: colours, elements whose text is always text, numbers as people read them.
+const COLORS = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#999999"];
+const byId = (id) => document.getElementById(id);
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "style") Object.entries(value).forEach(([key, v]) => node.style.setProperty(key, v));
+    else if (value !== null && value !== undefined && value !== false)
+      node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+const el = (tag, attributes, ...children) => fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+
+function percent(p) {
+  return (
+    (p > 0 && p < 0.001 ? "< 0.1" : (100 * p).toFixed(p > 0.9995 || p === 0 || (p >= 0.1 && p <= 0.9) ? 0 : 1)) + " %"
+  );
+}
+function short(x) {
+  if (x === null) return "–";
+  const size = Math.abs(x);
+  return size >= 1e6 || (size > 0 && size < 1e-3) ? x.toExponential(2) : String(Number(x.toPrecision(4)));
+}
+const count = (n, thing) => `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : "s"}`;
