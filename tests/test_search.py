@@ -66,3 +66,12 @@ def test_one_seed_one_search_for_any_threads(hmms: vhem.H3M) -> None:
 def test_a_genetic_search_has_a_number_of_starts(hmms: vhem.H3M) -> None:
     with pytest.raises(ValueError, match="n_init"):
         vhem.VHEM(2, search="genetic", n_init="auto").fit(hmms)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_mixtures_of_sequences_search_too() -> None:
+    sequences = simulated_study(n_viewers=8, n_trials=3, random_state=5).sequences
+    fit = vhem.MixtureOfHMMs(3, 2, search="genetic", n_init=3, random_state=0).fit(sequences)
+    bounds = [restart.lower_bounds[-1] for restart in fit.restarts_]
+    assert [restart.init for restart in fit.restarts_] == ["smyth", "kmeans", "ward", "genetic"]
+    assert max(bounds[:-1]) <= bounds[-1] == pytest.approx(fit.lower_bound_)
