@@ -5,8 +5,13 @@ Needs Debian's chromium and chromium-driver, and the extra `dev`.
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +27,8 @@ FOLDER = Path(__file__).parent / "images"
 _WIDTH = 1180
 
 
-def report_picture(path: Path) -> None:
-    """Photograph the report that the demo writes."""
+def _browser() -> Any:
+    """Start a browser without a window."""
     from selenium import webdriver  # noqa: PLC0415
 
     options = webdriver.ChromeOptions()
@@ -36,9 +41,14 @@ def report_picture(path: Path) -> None:
         "--hide-scrollbars",
     ):
         options.add_argument(option)
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+
+
+def report_picture(path: Path) -> None:
+    """Photograph the report that the demo writes."""
     with tempfile.TemporaryDirectory() as folder:
         demo.main(Path(folder) / "demo.html")
-        browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+        browser = _browser()
         try:
             browser.get((Path(folder) / "demo.html").as_uri())
             _resize(browser, 1000)
@@ -48,6 +58,62 @@ def report_picture(path: Path) -> None:
         finally:
             browser.quit()
     _with_few_colours(path)
+
+
+def app_pictures(folder: Path) -> None:
+    """Photograph the app on its way from the example to the report."""
+    with tempfile.TemporaryDirectory() as home:
+        command = [sys.executable, "-m", "vhem.cli", "app", "--no-open"]
+        app = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "XDG_DATA_HOME": home})
+        browser = _browser()
+        try:
+            assert app.stdout is not None
+            browser.get(app.stdout.readline().strip())
+            _resize(browser, 900)
+            _press(browser, "Try it with an example")
+            _appears(browser, "#understood[data-whole=true]")
+            _photograph(
+                browser,
+                folder / "app_data.png",
+                "document.querySelector('.thumbs').getBoundingClientRect().bottom + 30",
+            )
+            _press(browser, "Continue")
+            _appears(browser, ".estimate")
+            time.sleep(2)  # until the time is estimated
+            _photograph(browser, folder / "app_model.png", "document.querySelector('main').offsetHeight + 60")
+            _press(browser, "Run")
+            browser.switch_to.frame(_appears(browser, "iframe.report", 300))
+            _appears(browser, "#cards svg ellipse")
+            browser.switch_to.default_content()
+            _photograph(browser, folder / "app_result.png", "1090")
+        finally:
+            browser.quit()
+            app.send_signal(signal.SIGINT)
+            app.wait(20)
+
+
+def _photograph(browser: Any, path: Path, height: str) -> None:
+    browser.execute_script("window.scrollTo(0, 0)")
+    _resize(browser, int(browser.execute_script(f"return {height} + window.scrollY")))
+    time.sleep(1)
+    browser.save_screenshot(str(path))
+    _resize(browser, 900)
+    _with_few_colours(path)
+
+
+def _appears(browser: Any, selector: str, seconds: float = 60.0) -> Any:
+    from selenium.webdriver.support.wait import WebDriverWait  # noqa: PLC0415
+
+    return WebDriverWait(browser, seconds).until(lambda b: b.find_element("css selector", selector))
+
+
+def _press(browser: Any, text: str) -> None:
+    """Press a button once it is there."""
+    from selenium.webdriver.support.wait import WebDriverWait  # noqa: PLC0415
+
+    script = "return [...document.querySelectorAll('main button')].find((b) => b.textContent === arguments[0])"
+    button = WebDriverWait(browser, 60).until(lambda b: b.execute_script(script, text))
+    browser.execute_script("arguments[0].click()", button)
 
 
 def _resize(browser: Any, height: int) -> None:
@@ -129,6 +195,7 @@ def _save(figure: Any, path: Path) -> None:
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
+    app_pictures(FOLDER)
     report_picture(FOLDER / "report.png")
     plots_picture(FOLDER / "plots.png")
     idea_pictures(FOLDER)

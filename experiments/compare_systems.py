@@ -237,13 +237,14 @@ def table(data: str) -> str:
 PAGE = """# All systems on the same data
 
 Made by `experiments/compare_systems.py --write`, which runs every system in a process of its own, on one thread.
-Figures are means over {repeats} draws of the data (± their standard error; two slow systems have fewer draws); ARI is the adjusted Rand index and
-NMI the normalised mutual information with the truth. "Models" is the time to make what a system clusters (an HMM, a
-linear dynamical system or a Gaussian of every item), "clustering" the system's own. EM-H3M and EM-DTM work on the
-sequences themselves. Memory is what the process grew by at its peak, libraries loaded meanwhile included
-(scikit-learn's k-means takes about 12 MB). Seconds belong to the machine this ran on: compare them with one another
-only. Sizes are the same for all systems and nothing was tuned; options are the defaults unless named, but for dynamic
-textures, which stop at tol = 1e-3 (and the systems of single items after 20 iterations).
+Figures are means over {repeats} draws of the data (± their standard error; two slow systems have fewer draws). ARI is
+the adjusted Rand index and NMI the normalised mutual information with the truth. "Models" is the time to make what a
+system clusters (an HMM, a linear dynamical system or a Gaussian of every item), "clustering" the system's own.
+SequenceClustering, EM-H3M, EM-DTM and k-means work on the sequences themselves. Memory is what the process grew by at
+its peak, libraries loaded meanwhile included (scikit-learn's k-means takes about 12 MB). Seconds belong to the machine
+this ran on: compare them with one another only. Sizes are the same for all systems and nothing was tuned; options are
+the defaults unless named, except for dynamic textures, which stop at tol = 1e-3 (and the systems of single items after
+20 iterations).
 
 ## A simulated study: who looks at faces in which way
 

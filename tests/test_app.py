@@ -168,6 +168,18 @@ def test_files_that_cannot_be_read_are_explained(tmp_path, name, content, said):
     assert said in look(path, {}, whole=True)["problem"]["text"]
 
 
+def test_a_time_that_is_none_can_be_left_out(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,frame,x\n" + "".join(f"s{k // 4},7,{k}\n" for k in range(12)))
+    found = look(path, {}, whole=True)
+    assert "two rows with frame = 7" in found["problem"]["text"]
+    assert found["roles"]["time"] == "frame"  # the page shows it, to be changed
+    found = look(path, {"id": ["id"], "values": ["x"], "time": ""}, whole=True)
+    assert (found["problem"], found["roles"]["time"], found["facts"]["sequences"]) == (None, None, 3)
+    table = {"file": "t.csv", "roles": {"time": ""}, "understood": found["roles"]}
+    assert "--time=" in table_arguments(explicit_roles(table))
+
+
 def test_npz_and_parquet_are_looked_at_too(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.arange(12.0).reshape(6, 2), lengths=[2, 4])
     found = look(tmp_path / "a.npz", {}, whole=True)
@@ -350,7 +362,7 @@ def test_two_runs_are_matched(app, finished):
     status, headers, page = app.ask("GET", f"/api/compare/{runs[0]}/{runs[1]}")
     assert status == 200
     assert headers["content-security-policy"].startswith("sandbox")
-    assert b"study.csv, 3 clusters" in page
+    assert b"2 clusters and 3 clusters" in page
 
 
 def test_runs_without_common_members_are_not_compared(app, finished, tmp_path):

@@ -122,7 +122,7 @@ def test_templates_name_values_and_parameters_only():
     assert len(said) >= 20
     for one in said:
         for template in (one.problem, *one.cures):
-            assert "…" not in template, f"{one} is not a literal"
+            assert "…" not in template.replace(", …", ""), f"{one} is not a literal"
             assert fields(template) <= {*one.values, *parameters, "name"}, template
 
 

@@ -21,9 +21,12 @@ FLOORS = [
     ("models",),
     ("files",),
     ("em",),
+    ("bayes",),
     ("estimators",),
     ("supervised", "scale", "datasets"),
+    ("inference",),
     ("plotting", "report"),
+    ("paper",),
     ("vhem",),  # the package itself: its __init__ collects the public names
     ("demo", "studies"),
     ("cli",),

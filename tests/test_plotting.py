@@ -9,7 +9,7 @@ import pytest
 from helpers import left_right, random_h3m, random_hmm
 from scipy.spatial.distance import mahalanobis
 
-from vhem import HMM, VHEM, HierarchicalVHEM, choose_n_clusters, expected_log_likelihood
+from vhem import H3M, HMM, VHEM, HierarchicalVHEM, choose_n_clusters, expected_log_likelihood
 from vhem.datasets import simulated_face, simulated_study
 from vhem.plotting import (
     plot_bounds,
@@ -23,7 +23,7 @@ from vhem.plotting import (
     plot_sequence,
     plot_transitions,
 )
-from vhem.plotting.gaussians import ellipse, state_deviations, state_means
+from vhem.plotting.gaussians import channel_scales, ellipse, state_deviations, state_means
 from vhem.plotting.style import SEQUENTIAL, color, dashes, hatch
 
 matplotlib = pytest.importorskip("matplotlib", reason="matplotlib is an optional library")
@@ -144,7 +144,11 @@ def test_profiles_are_the_means_and_bands_the_deviations():
         np.testing.assert_allclose(state_means(hmm)[s], frames.mean(axis=0), atol=0.05)
         np.testing.assert_allclose(state_deviations(hmm)[s], frames.std(axis=0), rtol=0.02)
     ax = plot_hmm(hmm, names=list("abcdef"))
-    np.testing.assert_allclose([line.get_ydata() for line in ax.lines], state_means(hmm))
+    centre, spread = channel_scales([hmm])  # those of frames that come from each state equally often
+    frames = np.concatenate([draws[0][0][draws[1][0] == s][:20_000] for s in range(2)])
+    np.testing.assert_allclose(centre, frames.mean(axis=0), atol=0.05)
+    np.testing.assert_allclose(spread, frames.std(axis=0), rtol=0.02)
+    np.testing.assert_allclose([line.get_ydata() for line in ax.lines], (state_means(hmm) - centre) / spread)
     assert [t.get_text() for t in ax.get_xticklabels()] == list("abcdef")
     assert len(ax.child_axes) == 1, "the chain stands beside"
     assert len(ax.collections) == 2
@@ -211,6 +215,32 @@ def test_hierarchies_have_a_bar_for_every_node_and_class_and_an_arrow_up():
     top = [bar for bar in bars if round(bar.get_y() + bar.get_height() / 2) == 2]
     assert sum(bar.get_width() for bar in top) == pytest.approx(40 - 3 * 0.35)
     assert len(ax.texts) == 40 + 6
+    named = dict(zip(ax.get_xticks(), [t.get_text() for t in ax.get_xticklabels()], strict=True))
+    left = min(inputs, key=lambda bar: bar.get_x())
+    assert named[0] in {str(i) for i in STUDY.hmms.ids}
+    assert len(set(named.values())) == 40
+    first = STUDY.strategies[[str(i) for i in STUDY.hmms.ids].index(named[0])]
+    assert to_hex(left.get_facecolor()).upper() == color(first), "the name belongs to the bar above it"
+
+
+@pytest.mark.parametrize("pixels", [15, 240])
+def test_arrows_show_on_dark_and_on_light_pictures(pixels):
+    ax = plot_hmm(FIT.centers_[0], image=np.full((400, 320), pixels, np.uint8))
+    for arrow in of_kind(ax, FancyArrowPatch):
+        (halo,) = arrow.get_path_effects()
+        assert halo._gc["foreground"] == "white"
+        assert halo._gc["linewidth"] > arrow.get_linewidth()
+
+
+def test_numbers_of_states_stay_apart_in_grids_and_profiles():
+    near = HMM(np.ones(3) / 3, np.full((3, 3), 1 / 3), [[0.0, 0.0], [0.1, 0.0], [0.0, 0.1]], np.full((3, 2), 100.0))
+    far = HMM(np.ones(3) / 3, np.full((3, 3), 1 / 3), [[0.0, 0.0], [9e2, 0.0], [0.0, 9e2]], np.full((3, 2), 100.0))
+    flat = HMM(np.ones(4) / 4, np.full((4, 4), 1 / 4), np.zeros((4, 5)), np.ones((4, 5)))
+    for ax in (plot_h3m(H3M([near, far])).child_axes[0], plot_hmm(flat, transitions=False)):
+        ax.get_figure(root=True).canvas.draw()
+        boxes = [text.get_window_extent() for text in ax.texts]
+        assert len(boxes) >= 3
+        assert not any(a.shrunk(0.8, 0.8).overlaps(b.shrunk(0.8, 0.8)) for i, a in enumerate(boxes) for b in boxes[:i])
 
 
 def test_bounds_of_all_restarts_are_drawn_and_the_best_is_thick():

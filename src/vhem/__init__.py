@@ -1,6 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences by way of them."""
 
-from vhem import plotting, report
+from vhem import bayes, inference, plotting, report
 from vhem._support.errors import (
     BoundError,
     CellError,
@@ -70,12 +70,14 @@ __all__ = [
     "SequenceClustering",
     "Sequences",
     "aggregated_wasserstein",
+    "bayes",
     "choose_n_clusters",
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",
     "from_emhmm",
     "from_hmmlearn",
+    "inference",
     "load",
     "plotting",
     "ppk",

@@ -49,6 +49,9 @@ async def add_table(request: Request) -> Response:
 async def add_demo(request: Request) -> Response:
     """Make the simulated study a table."""
     store, workers = store_of(request), request.app.state.workers
+    for known in store.all_data():
+        if known.read().get("demo"):
+            return JSONResponse({"id": known.id})
     record, path = store.new_data("fixations.csv")
     await workers.run(write_study, path)
     (path.parent / "face.png").rename(path.parent / "picture.png")

@@ -66,15 +66,16 @@ def _arguments(first: str, named: dict[str, Any]) -> str:
     return ", ".join([repr(first), *(f"{name}={value!r}" for name, value in named.items())])
 
 
+_READING = ("values", "group", "decimal", "encoding", "sheet", "categories", "weights")
+
+
 def _reading(roles: dict[str, Any], name: str) -> dict[str, Any]:
     if extension(Path(name)) in (".npz", ".bvh"):
         return {}
-    said = {
-        key: roles[key]
-        for key in ("time", "values", "group", "decimal", "encoding", "sheet", "categories", "weights")
-        if roles.get(key)
-    }
-    return {"id": [] if roles.get("one_sequence") else roles["id"], **said}
+    said = {"id": [] if roles.get("one_sequence") else roles["id"]}
+    if "time" in roles:
+        said["time"] = roles["time"]
+    return said | {key: roles[key] for key in _READING if roles.get(key)}
 
 
 def _named(pairs: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from vhem.sequences.readers import cells
 from vhem.sequences.readers.doubts import warn_of_doubts
 from vhem.sequences.readers.options import PARQUET, SPREADSHEETS, TEXT, Options, Reading, extension
 from vhem.sequences.readers.read import read_with_roles
+from vhem.sequences.readers.roles import Roles, given_or_guessed
 
 _HEAD = 8  # rows shown
 _SAMPLE = 2000  # rows that say what a column holds
@@ -47,6 +48,7 @@ def look(path: Path, roles: dict[str, Any], whole: bool) -> dict[str, Any]:
     found: dict[str, Any] = {"partial": partial, "columns": [], "head": [], "notes": [], "problem": None}
     try:
         found |= _head(path, options)
+        found["roles"] = _roles(found["columns"], options)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             reading = _read_part(path, options) if partial else read_with_roles(path, options)
@@ -75,6 +77,22 @@ def _head(path: Path, options: Options) -> dict[str, Any]:
     ]
     head = [[_shown(cell) for cell in row] for row in zip(*(column[:_HEAD] for column in first), strict=True)]
     return {"columns": columns, "head": head, "sheets": _sheets(path)}
+
+
+def _roles(columns: list[dict[str, Any]], options: Options) -> dict[str, Any] | None:
+    """Return the role of each column by what is known before reading: shown if reading fails."""
+    numeric = {column["name"]: column["numeric"] for column in columns}
+    try:
+        return _told(given_or_guessed(list(numeric), numeric.__getitem__, *options[:4])) if columns else None
+    except Explained:
+        return None
+
+
+def _told(roles: Roles) -> dict[str, Any]:
+    return {
+        "id": roles.id, "time": roles.time, "values": roles.values, "group": roles.group,
+        "categories": list(roles.categories), "weights": roles.weights,
+    }  # fmt: skip
 
 
 def _parquet_head(path: Path) -> dict[str, Any]:
@@ -120,14 +138,7 @@ def _understood(reading: Reading) -> dict[str, Any]:
     sequences, roles = reading.sequences, reading.roles
     lengths, X = sequences.lengths, sequences.X
     return {
-        "roles": {
-            "id": roles.id,
-            "time": roles.time,
-            "values": roles.values,
-            "group": roles.group,
-            "categories": list(roles.categories),
-            "weights": roles.weights,
-        },
+        "roles": _told(roles),
         "facts": {
             "sequences": len(sequences),
             "people": None if sequences.groups is None else len(set(sequences.groups)),

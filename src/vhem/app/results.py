@@ -147,17 +147,21 @@ async def comparison(request: Request) -> Response:
     """Return two runs side by side, as a page that cannot act as one of the app's."""
     store = store_of(request)
     one, other = (store.run(request.path_params[name]) for name in ("id", "other"))
+    short = one.read()["data"] == other.read()["data"]
+    sides = *_side(one, short), *_side(other, short)
     try:
-        page = await request.app.state.workers.run(compared, *_side(one), *_side(other), _picture(store, one))
+        page = await request.app.state.workers.run(compared, *sides, _picture(store, one))
     except NotComparableError as fault:
         raise ChoiceError(str(fault)) from None
     return HTMLResponse(page, headers=report_headers())
 
 
-def _side(record: Record) -> tuple[Path, str, list[str]]:
+def _side(record: Record, short: bool) -> tuple[Path, str, list[str]]:
+    """Return the folder of a run, what it is called (`short`: without its table), and the names of its clusters."""
     job = record.read()
     _finished(record)
-    return record.folder / OUT, f"{job['data_name']}, {job['clusters']} clusters", job.get("look", {}).get("names", [])
+    title = f"{job['clusters']} clusters" if short else f"{job['data_name']}, {job['clusters']} clusters"
+    return record.folder / OUT, title, job.get("look", {}).get("names", [])
 
 
 def _picture(store: Store, record: Record) -> Path | None:

@@ -48,6 +48,8 @@ def explicit_roles(table: dict[str, Any]) -> dict[str, Any]:
     if extension(Path(table["file"])) in (".npz", ".bvh"):  # they have no columns to choose from
         return said
     found = {name: value for name, value in table["understood"].items() if value}
+    if table["roles"].get("time") == "":  # a column looks like the time, but is not to be used
+        found["time"] = ""
     return {**said, **found, "one_sequence": not found.get("id")}
 
 
@@ -114,7 +116,7 @@ _SINGLE = ("time", "group", "weights", "sheet", "encoding", "decimal")
 def table_arguments(roles: dict[str, Any]) -> list[str]:
     """Return roles as options of the command; `=` keeps a column called --help from being an option."""
     said = [f"--{name}={','.join(roles[name])}" for name in ("id", "values", "categories") if roles.get(name)]
-    said += [f"--{name}={roles[name]}" for name in _SINGLE if roles.get(name)]
+    said += [f"--{name}={roles[name]}" for name in _SINGLE if roles.get(name) or (name == "time" and "time" in roles)]
     return [*said, "--one-sequence"] if roles.get("one_sequence") else said
 
 

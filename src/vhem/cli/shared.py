@@ -80,7 +80,7 @@ def _wide(parts: list[str] | None) -> str | dict[str, str] | None:
         return ",".join(parts)
     pairs = [part.partition("=") for part in parts]
     if not all(given for _, given, _ in pairs):
-        raise ValueError("--wide must name every channel, as in --wide work=w1:w9 --wide home=h1:h9, or none.")
+        raise InputError("--wide must name every channel, as in --wide work=w1:w9 --wide home=h1:h9, or none")
     return {name.strip(): columns for name, _, columns in pairs}
 
 
@@ -96,9 +96,9 @@ class TableOptions:
             panel=_TABLE,
         ),
     ] = None
-    time: Annotated[str | None, _option("--time", help="Column to sort the rows of a sequence by.", panel=_TABLE)] = (
-        None
-    )
+    time: Annotated[
+        str | None, _option("--time", help='Column to sort the rows of a sequence by; "": none.', panel=_TABLE)
+    ] = None
     values: Annotated[
         list[str] | None,
         _option("--values", help="Columns of values: x,y. Default: all other numeric columns.", panel=_TABLE),

@@ -39,6 +39,25 @@ class Fits(NamedTuple):
             mine[index] = theirs[rows]
 
 
+class _Reseeds:
+    """Random frames for empty states, which depend on the HMM and on its history alone.
+
+    Engines and numbers of threads differ in which HMMs they bring how far at a time; one stream of random numbers for
+    all HMMs would give each whatever its turn is.
+    """
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._seed: int | None = None  # drawn when first needed, so that fits without empty states use up nothing
+
+    def frames(self, group: int, n_before: int, state: int, offsets: IntArray, n: int) -> IntArray:
+        """Return `n` frames of a group, for a state of an HMM that has re-initialised `n_before` of them."""
+        if self._seed is None:
+            self._seed = int(self._rng.integers(2**63))
+        rng = np.random.default_rng([self._seed, group, n_before, state])
+        return rng.integers(offsets[group], offsets[group + 1], size=n)
+
+
 class _State(NamedTuple):
     models: Models
     n_reseeded: IntArray
@@ -63,7 +82,7 @@ class BaumWelch(Problem[_State, _Expected]):
     batch: Batch
     prior: Prior
     strict: bool
-    rng: np.random.Generator
+    reseeds: _Reseeds
     n_threads: int
     chosen: IntArray  #: the groups still iterating
     pairs: Pairs
@@ -81,7 +100,7 @@ class BaumWelch(Problem[_State, _Expected]):
         n_frames, frames = batch.n_frames, np.diff(batch.frame_offsets)
         least = np.where(frames > n_states, _DEAD * n_frames / frames, 0.0)
         return BaumWelch(
-            batch=batch, prior=prior, strict=strict, rng=rng, n_threads=n_threads,
+            batch=batch, prior=prior, strict=strict, reseeds=_Reseeds(rng), n_threads=n_threads,
             chosen=np.arange(len(frames)), pairs=pairs, weights=batch.weights[pairs.sequence], frames=n_frames,
             least=least,
         )  # fmt: skip
@@ -132,13 +151,12 @@ class BaumWelch(Problem[_State, _Expected]):
         dead &= (np.arange(S) < state.models.n_states[:, None]) & (state.n_reseeded < S)[:, None]
         models = state.models.copy()
         for k, s in np.argwhere(dead):
-            self._seed(models, int(k), int(s))
+            self._seed(models, int(k), int(s), int(state.n_reseeded[k]))
         return Step(_State(models, state.n_reseeded + dead.sum(axis=1)), excused=np.asarray(dead.any(axis=1)))
 
-    def _seed(self, models: Models, k: int, s: int) -> None:
+    def _seed(self, models: Models, k: int, s: int, n_before: int) -> None:
         group, M = int(self.chosen[k]), models.mix_weights.shape[2]
-        begin, end = self.batch.frame_offsets[group : group + 2]
-        frames = self.batch.X[self.rng.integers(begin, end, size=M)]
+        frames = self.batch.X[self.reseeds.frames(group, n_before, s, self.batch.frame_offsets, M)]
         models.components.put((k, s), models.components.seeded(frames, self.prior.emissions, k))
         models.mix_weights[k, s] = 1 / M
         for rows in (models.startprob[k : k + 1], models.transmat[k]):

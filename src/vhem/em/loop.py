@@ -111,7 +111,12 @@ class Limits:
 
     max_iter: int = 100
     tol: float = 1e-5  #: a bound that gains less than this many nats per frame has converged
+    relative: bool = False  #: whether `tol` is a share of the bound instead
     clock: Clock = field(default_factory=Clock)
+
+    def unit(self, frames: FloatArray, bounds: FloatArray, before: FloatArray) -> FloatArray:
+        """Return what `tol` is a multiple of."""
+        return np.where(np.isfinite(before), np.abs(before), np.abs(bounds)) if self.relative else frames
 
 
 class Ended(NamedTuple):
@@ -158,7 +163,7 @@ def run(problem: Problem[Any, Any], state: Any, limits: Limits, watch: Watch = l
         bounds = expected.bounds
         _check(problem, before, bounds, result.n_falls, active)
         result.bounds.append(float(bounds[0]))
-        converged = np.abs(bounds - before) < limits.tol * problem.frames
+        converged = np.abs(bounds - before) < limits.tol * limits.unit(problem.frames, bounds, before)
         late = limits.clock.is_over
         over = converged | (n_iter >= limits.max_iter) | late
         watch(n_iter, bounds, converged)

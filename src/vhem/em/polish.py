@@ -68,7 +68,8 @@ class Polish:
         shape, batch = self.plan.shape, self.batch
         d = batch.X.shape[1] if shape.covariance_type == "diag" else batch.X.shape[1] ** 2
         numbers = len(batch.ids) * self.n_clusters * shape.n_states * (shape.n_states + 4 * d)
-        return shape.n_mix == 1 and numbers <= _MOST_NUMBERS and isinstance(batch.emissions, Gaussian)
+        plain = isinstance(batch.emissions, Gaussian) and batch.cases is None
+        return plain and shape.n_mix == 1 and numbers <= _MOST_NUMBERS
 
     def learned(self, name: str, labels: IntArray, rng: np.random.Generator, n_init: int = 3) -> Candidate:
         """Learn an HMM from each part of a partition, then EM, then let items vary."""
@@ -136,7 +137,8 @@ def _tempered(best: Candidate) -> Candidate:
 def item_problem(batch: Batch, models: Models, threads: int) -> MixtureProblem:
     """Return EM in which all sequences of an item belong to one cluster."""
     n = len(batch.ids)
-    items = Items(batch.groups, batch.weights, np.ones(n), np.zeros(n, dtype=np.int64))
+    cases = np.ones(n) if batch.cases is None else batch.cases
+    items = Items(batch.groups, batch.weights, cases, np.zeros(n, dtype=np.int64))
     whole = batch._replace(groups=np.zeros_like(batch.groups), ids=[0])
     scale = Scale.of(whole).repeated(len(models))
     prior = Priors(reg_covar=1e-3).spread(models.startprob > 0, models.transmat > 0, scale)

@@ -13,7 +13,7 @@ from vhem.em.sharding import Shards
 from vhem.emissions.gaussian import Gaussian, GaussianPrior
 from vhem.kernels.maximise import Prior, maximise
 from vhem.kernels.models import Models
-from vhem.kernels.reduction import NEGLIGIBLE, Reduction, Shortcuts
+from vhem.kernels.reduction import Reduction, Shortcuts
 
 _SMALLEST_MASS = 1e-250  # of a cluster: below this its sums have no digits left, and it counts as empty
 
@@ -59,7 +59,7 @@ class ReductionProblem(Problem[Centers, Reduction]):
         """Return the centres that maximise the bound; a cluster without inputs stays as it is."""
         del expected
         alive = sums.mass >= _SMALLEST_MASS
-        update = maximise(sums.sums.of_alive(alive), state.models, self._prior(state.models), anchors, NEGLIGIBLE)
+        update = maximise(sums.sums.of_alive(alive), state.models, self._prior(state.models), anchors)
         if update.far and anchors is None:
             return Step(state, update.models.components)
         mass = np.where(alive, sums.mass, 0.0)

@@ -71,7 +71,7 @@ class Categorical(LinearFamily):
         if max(sizes) > _MOST_CATEGORIES:
             raise InputError(
                 "column {column} has the category code {top:g}: codes count from 0",
-                "number the categories 0, 1, 2, …",
+                "number the categories from 0 on",
                 column=int(np.argmax(sizes)), top=max(sizes) - 1,
             )  # fmt: skip
         rows = [np.arange(max(sizes)) < n for n in sizes]

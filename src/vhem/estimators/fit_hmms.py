@@ -12,20 +12,24 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer, check_integers
-from vhem._support.errors import Count, FitWarning, NotConvergedWarning, ParameterError, warn_if_any
+from vhem._support.errors import Count, FitWarning, InputError, NotConvergedWarning, ParameterError, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED, REINITIALISED
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import register_record
+from vhem.bayes.records import Hyperparameters
 from vhem.em.baum_welch import Fits
 from vhem.em.fitting import FitPlan, fit_batch
 from vhem.em.grouped import Batch, Scale
 from vhem.em.parameters import documented
 from vhem.em.progress import FitProgress, FitReporter, check_callback
+from vhem.estimators.bayesian_hmms import Bayesian, fit_bayesian
 from vhem.kernels.counting import Pairs, log_likelihoods
 from vhem.kernels.engine import n_threads
 from vhem.models import H3M, HMM
 from vhem.models.stacking import stack
-from vhem.sequences import SequencesLike, as_sequences
+from vhem.sequences import Sequences, SequencesLike, as_sequences
+
+_STARTS = {"em": 1, "vb": 10}  # restarts by default
 
 
 class FitReport(NamedTuple):
@@ -40,6 +44,8 @@ class FitReport(NamedTuple):
     n_floored: IntArray  #: Gaussians with a variance at its floor
     n_reseeded: IntArray  #: states that became empty and were re-initialised
     n_falls: IntArray  #: iterations in which the objective fell beyond rounding
+    lower_bounds: FloatArray | None = None  #: of "vb": (K, candidates) the bounds, without ln S!
+    n_removed: IntArray | None = None  #: of "vb": states that nothing visited and that were removed
 
 
 @overload
@@ -56,7 +62,7 @@ def fit_hmms(
     covariance_type: str = "diag",
     groups: Iterable[Any] | None = None,
     topology: str = "ergodic",
-    n_init: int = 1,
+    n_init: int | None = None,
     max_iter: int = 100,
     tol: float = 1e-4,
     reg_covar: float = 1e-3,
@@ -70,6 +76,10 @@ def fit_hmms(
     transmat_prior: float = 0.1,
     covars_prior: float = 0.1,
     pooling: str | None = "auto",
+    method: str = "em",
+    hyperparameters: str | Hyperparameters = "auto",
+    conditions: Iterable[Any] | None = None,
+    regions: Any = None,
     emissions: Any = "gaussian",
     callback: Callable[[FitProgress], None] | None = None,
     return_report: bool = False,
@@ -95,8 +105,9 @@ def fit_hmms(
         are not used automatically, because they are often classes to be found, not people; write
         ``groups=sequences.groups``.
     <topology>
-    n_init : int
-        Restarts; of each HMM the best is kept. One is enough for VHEM, which averages over many HMMs.
+    n_init : int, optional
+        Restarts; of each HMM the best is kept. None: 1, which is enough for VHEM, because it averages over many HMMs;
+        10 with ``method="vb"``.
     <limits>
     reg_covar : float
         Floor under the variances, as a share of the variance of the group's values in that dimension: 1e-3 allows
@@ -113,7 +124,8 @@ def fit_hmms(
         How to choose among several `n_states`. "held-out" learns without every fifth sequence of a group, or without
         the last fifth of a single sequence, and takes the likelihood of what was left out.
     sample_weight : array of shape (n,), optional
-        How much each sequence counts.
+        How much each sequence counts. If not given, the case weights of the sequences, if they have any: they count
+        inside groups, and become the weights of the HMMs.
     startprob_prior, transmat_prior : float
         Dirichlet priors: pseudo-counts of first frames, and of transitions from every state, spread over all that are
         possible. The default of 0.1 is negligible against a hundred frames, and keeps an HMM learned from thirty from
@@ -127,6 +139,24 @@ def fit_hmms(
         (empirical Bayes). This helps most if each HMM has few frames, and takes half as long again. Nothing is pooled
         if there are fewer than eight HMMs, if states have several Gaussians, if `init` is a model, or with
         ``covars_prior=0``. None: each HMM is learned separately.
+    method : {"em", "vb"}
+        "em" maximises the likelihood. "vb", variational Bayes, finds a posterior distribution of the parameters; the
+        HMMs returned are its means, and carry it (`H3M.posterior`). It needs no criterion and no floor: of several
+        `n_states` each HMM gets the one whose lower bound of the evidence, plus ln S! for the S! ways to number the
+        states, is largest, and states that nothing visits are removed. `criterion`, `reg_covar`, `pooling` and the
+        `*_prior` parameters then have no effect.
+    hyperparameters : {"auto", "data", "each", "shared"} or Hyperparameters
+        Of "vb": the priors. "data": weak, in units of each group's own data. "each": learned for every HMM from its
+        own data. "shared": one set for all HMMs, learned from all of them, so that people with few trials borrow from
+        the others. "auto": "shared" if there are at least eight HMMs, otherwise "data". Or fixed ones, as a
+        :class:`vhem.bayes.Hyperparameters`.
+    conditions : list, optional
+        Of "vb": one label per sequence, such as the condition of an experiment. Every group then has one HMM per
+        condition: they share the emissions and have start and transition probabilities of their own.
+    regions : array of shape (R, 2 d), or a pair of arrays, optional
+        Of "vb": areas of interest that are known, so that only start and transition probabilities are learned. Rows are
+        centre and size of a box (x, y, width, height for d = 2), which a Gaussian covers with two standard deviations
+        to each side; or means (R, d) and covariances (R, d) or (R, d, d). They replace `n_states`.
     <emissions>
     callback : callable, optional
         Called after every few iterations with a `FitProgress` (fields start, n_starts, n_settled, n_hmms). To stop,
@@ -138,8 +168,9 @@ def fit_hmms(
     -------
     h3m : H3M
         One HMM per sequence, with the ids of the sequences, or per group, with the labels as ids, in the order of first
-        appearance; uniform weights. States that explain the most frames come first, except that left-right HMMs keep
-        their order in time, and a given `init` its own.
+        appearance (with `conditions`, ids are pairs of group and condition); weights are uniform, or those of the
+        cases. States that explain the most frames come first, except that left-right HMMs keep their order in time, and
+        a given `init` its own.
     report : FitReport
         What happened; only with `return_report`.
 
@@ -163,6 +194,9 @@ def fit_hmms(
     >>> together.ids, report.n_states
     (['a'], array([2]))
     """
+    check_choice("method", method, ("em", "vb"))
+    if n_init is None:
+        n_init = _STARTS[method]
     plan = FitPlan.checked(
         n_mix=n_mix, covariance_type=covariance_type, topology=topology, init=init, n_init=n_init, max_iter=max_iter,
         tol=tol, reg_covar=reg_covar, startprob_prior=startprob_prior, transmat_prior=transmat_prior,
@@ -174,7 +208,15 @@ def fit_hmms(
     check_choice("criterion", criterion, ("bic", "aic", "held-out"))
     check_callback(callback)
     checked = as_sequences(sequences)
-    batch = Batch.of(checked, groups, sample_weight, plan.template(checked))
+    template = plan.template(checked)
+    if method == "vb":
+        bayesian = Bayesian(hyperparameters=hyperparameters, conditions=conditions, regions=regions, template=template)
+        report, h3m = _bayesian(
+            checked, groups, sample_weight, n_states, plan, bayesian, callback, generator(random_state)
+        )
+        return (h3m, report) if return_report else h3m
+    _check_unused(hyperparameters=hyperparameters, conditions=conditions, regions=regions)
+    batch = Batch.of(checked, groups, sample_weight, template)
     candidates = _candidates(n_states) if isinstance(init, str) else [0]
     plan = replace(plan, reporter=_reporter(callback, len(candidates), criterion, plan))
     chosen, scores = choose_sizes(batch, candidates, criterion, plan, generator(random_state))
@@ -183,8 +225,37 @@ def fit_hmms(
         *(chosen.n_floored, chosen.n_reseeded, chosen.n_falls),
     )
     _warn(report, batch, plan)
-    h3m = H3M.of_models(chosen.models, ids=batch.ids).with_evidence(*batch.evidence)
+    weights = None if batch.cases is None else batch.cases / batch.cases.sum()
+    h3m = H3M.of_models(chosen.models, weights, batch.ids, checked._remembered).with_evidence(*batch.evidence)
     return (h3m, report) if return_report else h3m
+
+
+def _check_unused(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and not (isinstance(value, str) and value == "auto"):
+            raise InputError("{parameter} is only for variational Bayes", "add {method:'vb'}", parameter=name)
+
+
+def _bayesian(
+    data: Sequences,
+    groups: Iterable[Any] | None,
+    sample_weight: npt.ArrayLike | None,
+    n_states: Any,
+    plan: FitPlan,
+    bayesian: Bayesian,
+    callback: Callable[[FitProgress], None] | None,
+    rng: np.random.Generator,
+) -> tuple[FitReport, H3M]:
+    """Fit by variational Bayes, and report it in the same form."""
+    candidates = _candidates(n_states) if isinstance(plan.init, str) and bayesian.regions is None else [0]
+    batch, made = fit_bayesian(data, groups, sample_weight, candidates, plan, bayesian, callback, rng)
+    none = np.zeros(len(made.h3m), dtype=np.int64)
+    report = FitReport(
+        *(made.log_likelihoods, made.n_iter, made.converged, made.h3m.n_states, made.candidates, made.scores),
+        *(none, none, none, made.lower_bounds, made.n_removed),
+    )
+    _warn(report, batch, plan)
+    return report, made.h3m
 
 
 def _reporter(

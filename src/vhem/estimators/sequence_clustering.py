@@ -35,6 +35,7 @@ from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
 from vhem.models import H3M
 from vhem.sequences import SequencesLike, as_sequences
+from vhem.sequences.channels import Channels
 
 _TAU = 10  # frames by which ergodic HMMs are compared; left-right ones are compared over the typical length
 _SAMPLE = 1500  # items whose HMMs are compared pairwise; the others follow the likelihoods
@@ -149,7 +150,8 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         groups : list, optional
             One label per sequence (a person, say): those with equal labels are clustered as one item.
         sample_weight : array of shape (n,), optional
-            How much each sequence counts.
+            How much each sequence counts in its item. If not given, the case weights of the sequences, if they have
+            any: they say how much each item counts, and items do not vary then (the third stage is left out).
         hmms : H3M, optional
             One HMM per item, in the order of the items, where they are learned already: the first stage then
             compares these and, if they have the sizes of the clusters' HMMs, also trains them further in its own ways.
@@ -162,7 +164,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         del y
         check_parameters(self)
         plan, rng = self._plan(), generator(self.random_state)
-        sequences = as_sequences(X)
+        sequences = as_sequences(X) if hmms is None else hmms.coded(X)
         batch = Batch.of(sequences, groups, sample_weight, plan.template(sequences) if hmms is None else _like(hmms))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
         models = {} if hmms is None else {"given": _checked_hmms(hmms, batch)}
@@ -170,13 +172,15 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
             fits = self._item_hmms(batch, plan if hmms is None else replace(plan, init=hmms), rng)
             models |= {name: fit.models for name, fit in fits.items()}
         chosen = next(name for name in ("given", "arithmetic", "plain") if name in models)
-        self.hmms_ = H3M.of_models(models[chosen], ids=batch.ids).with_evidence(*batch.evidence)
+        channels = sequences._remembered
+        made = H3M.of_models(models[chosen], ids=batch.ids, channels=channels)
+        self.hmms_ = made.with_evidence(*batch.evidence)
         partitions = self._partitions(batch, models, rng)
         self._tell("hmms", 0.0)
         polish = Polish(batch=batch, base=self._base(batch), plan=plan, n_clusters=self.n_clusters, tell=self._tell)
         candidates = [polish.learned(name, labels, rng) for name, labels in partitions.items()]
         best = max(candidates, key=lambda one: one.objective)
-        self._keep(polish.finished(polish.searched(best, rng)), batch)
+        self._keep(polish.finished(polish.searched(best, rng)), batch, channels)
         self.candidates_ = {one.name: one.objective for one in candidates}
         return self
 
@@ -191,7 +195,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     def predict_proba(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> FloatArray:
         """Return the probability of each cluster for each sequence, or for each group of sequences."""
         check_is_fitted(self)
-        batch = Batch.of(as_sequences(X), groups, None, _like(self.centers_))
+        batch = Batch.of(self.centers_.coded(X), groups, None, _like(self.centers_))
         problem = item_problem(batch, self.centers_.parameters, n_threads(self.n_jobs))
         return problem.e_step(Mixtures(self.centers_.parameters, self.centers_.weights[None])).responsibilities
 
@@ -252,13 +256,13 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         every[chosen] = labels
         return np.asarray(every, dtype=np.int64)
 
-    def _keep(self, best: Candidate, batch: Batch) -> None:
+    def _keep(self, best: Candidate, batch: Batch, channels: Channels | None) -> None:
         models, shares = best.models, best.weights
         order, states = orders(models, shares)
         if self.topology == "ergodic":
             models = models.reordered(states)
         z = best.responsibilities[:, order]
-        self.centers_ = H3M.of_models(models.take(order), shares[order] / shares.sum())
+        self.centers_ = H3M.of_models(models.take(order), shares[order] / shares.sum(), channels=channels)
         self.responsibilities_, self.labels_ = z, z.argmax(axis=1)
         self.ids_ = list(batch.ids)
         self.stages_ = {"hmms": best.first, "em": best.after_em, "final": self.labels_}

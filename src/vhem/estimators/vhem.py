@@ -38,6 +38,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.reduction import BaseModels, Shortcuts
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
+from vhem.sequences.channels import Channels
 
 StartOf = Callable[[str, np.random.Generator, int], Centers]  # its name, a seed and threads
 
@@ -283,7 +284,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
             Restart(n, np.array(r.bounds), bool(r.converged[0])) for n, r in zip(names, runs, strict=True)
         ]
         self.how_sure_ = HowSure.of(np.array([r.bounds[-1] for r in runs]))
-        order = self._keep(runs[best], ordered=start is None)
+        order = self._keep(runs[best], ordered=start is None, channels=h3m._channels)
         fresh = shards if self.bound == "states" else Shards.of(self._seen(base, rng), executor)
         self._assign(fresh, h3m, used)
         if polish is not None:
@@ -448,7 +449,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         if self.callback is not None:
             self.callback(progress)
 
-    def _keep(self, best: Run, ordered: bool) -> IntArray:
+    def _keep(self, best: Run, ordered: bool, channels: Channels | None) -> IntArray:
         """Keep the centres in their order, which is returned; states of left-right HMMs are in order already."""
         centers = best.state
         models, weights = centers.models, centers.weights
@@ -458,7 +459,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
             if topology_of(models.startprob, models.transmat) == "ergodic":
                 models = models.reordered(states)
             models, weights = models.take(order), weights[order]
-        self.centers_ = H3M.of_models(models, weights)
+        self.centers_ = H3M.of_models(models, weights, channels=channels)
         self.lower_bounds_ = np.array(best.bounds)
         self.n_iter_ = len(best.bounds) - 1
         self.converged_ = bool(best.converged[0])

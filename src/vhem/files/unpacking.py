@@ -100,7 +100,9 @@ class Reader:
         if "weights" in cut:
             cut["weights"] = shares(cut["weights"])
         rest = {key: self.unpacked(value) for key, value in content.items() if not kind.has_rows(key)}
-        return {**cut, **rest}
+        # What belongs to members, but is an object of its own, knows how to return some of them.
+        parts = {key: value.take(chosen) if hasattr(value, "take") else value for key, value in rest.items()}
+        return {**cut, **parts}
 
     def _leaf(self, node: Any, rows: Rows | None) -> Any:
         """Return an array or ids, or some rows of them."""

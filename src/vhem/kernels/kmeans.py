@@ -10,6 +10,7 @@ from vhem.kernels.engine import engine
 from vhem.kernels.stopping import check_stopped
 
 _MAX_ITER = 10  # a start need not have converged: the EM that follows moves it anyway
+_NEARER = 1 - 1e-12  # times the least squared distance: of centres equally far but for rounding, the first is taken
 _MOST_POINTS = 20_000  # of a group, evenly spaced, that move the centres
 
 
@@ -71,4 +72,10 @@ def _seeds(points: FloatArray, sample: FloatArray, uniform: FloatArray) -> Float
 
 
 def _nearest(points: FloatArray, centers: FloatArray) -> IntArray:
-    return np.asarray(np.square(points[:, None] - centers).sum(axis=-1).argmin(axis=1), dtype=np.int64)
+    distances = np.square(points[:, None] - centers).sum(axis=-1)
+    best, least = np.zeros(len(points), dtype=np.int64), distances[:, 0]
+    for c in range(1, len(centers)):
+        nearer = distances[:, c] < least * _NEARER
+        best[nearer] = c
+        least = np.where(nearer, distances[:, c], least)
+    return best

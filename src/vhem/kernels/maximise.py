@@ -10,6 +10,10 @@ from vhem._support.arrays import BoolArray, FloatArray
 from vhem.emissions.components import Components, FamilyPrior
 from vhem.kernels.models import Models, ModelSums
 
+#: Of a model's frames: a state or component with less affects no result, and what is counted for it may be rounding, or
+#: come from pairs that VHEM's E-step left out. It stays where it is, on every engine.
+NEGLIGIBLE = 1e-15
+
 
 class Prior(NamedTuple):
     """What is known about K HMMs before the data: Dirichlet priors as pseudo-counts, and the emission family's own."""
@@ -52,23 +56,20 @@ def maximise(
     now: Models,
     prior: Prior | None = None,
     anchors: Components | None = None,
-    negligible: float = 0.0,
 ) -> Update:
     """Return the models that maximise the expected log-likelihood plus the log prior.
 
-    If nothing was counted, the current value stays. States and components with less than the share `negligible` of
-    their model's frames count as empty: they do not affect any result, and may come from what the E-step left out.
+    If nothing was counted, or next to nothing, the current value stays.
     """
     count = sums.components["count"]
-    least = negligible * count.sum((1, 2), keepdims=True)
+    least = NEGLIGIBLE * count.sum((1, 2), keepdims=True)
     visited = count.sum(-1, keepdims=True) > least
-    if negligible:
-        sums = _without_negligible(sums, count > least, visited)
+    sums = _without_negligible(sums, count > least, visited)
     made = now.components.maximised(sums.components, anchors or now.components, prior.emissions if prior else None)
     models = Models(
         normalised(sums.start + prior.start if prior else sums.start, now.startprob),
         normalised(sums.trans + prior.trans if prior else sums.trans, now.transmat),
-        normalised(np.where(visited, count, 0.0) if negligible else count, now.mix_weights),
+        normalised(np.where(visited, count, 0.0), now.mix_weights),
         made.components,
         now.n_states,
     )

@@ -15,7 +15,6 @@ from vhem.kernels import compiled
 from vhem.kernels.models import Models, ModelSums
 from vhem.kernels.reference import reduction as reference
 
-NEGLIGIBLE = 1e-15  # of a cluster's frames: a state or component with less may come from pairs that pruning skipped
 _SELF_BLOCK = 32  # models at a time against themselves: emissions are computed for all pairs of a block
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
+from vhem._support.checks import check_integer
 from vhem._support.errors import Count, InputError, InputTypeError, ParameterError
 from vhem._support.immutable import Immutable, check_alike
 from vhem._support.indexing import checked_ids, positions, shares
@@ -23,14 +24,17 @@ from vhem.kernels.models import Models
 from vhem.models.evidence import Evidence
 from vhem.models.gaussian_view import GaussianView
 from vhem.models.hmm import HMM, given_emissions, sequences_for
+from vhem.models.named_channels import NamedChannels, common_channels
+from vhem.models.posterior import ModelPosterior, joint_posterior
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.stacking import stack
 from vhem.models.stationary import long_run_occupancies
 from vhem.models.validation import checked_models, checked_weights
 from vhem.sequences import Sequences, SequencesLike
+from vhem.sequences.channels import Channels
 
 
-class H3M(GaussianView, Immutable):
+class H3M(NamedChannels, GaussianView, Immutable):
     """A mixture of K hidden Markov models: p(y) = Σ_k ω_k p(y | HMM k).
 
     The HMMs share the number of dimensions. They may differ in numbers of states and of components per state;
@@ -59,6 +63,8 @@ class H3M(GaussianView, Immutable):
         Numbers of states.
     ids : list
         The names.
+    posterior : ModelPosterior or None
+        What the data leave open about the parameters, if the HMMs were learned by variational Bayes.
     n_sequences, n_frames : arrays of shape (K,)
         How many sequences each HMM was learned from, and their frames in all; 0 if unknown. `fit_hmms` fills them in;
         for HMMs from elsewhere, see :meth:`with_evidence`.
@@ -84,6 +90,7 @@ class H3M(GaussianView, Immutable):
     emissions: Components  #: (K, S, M) of them
     n_states: IntArray
     ids: list[Any]
+    posterior: ModelPosterior | None = None
     n_sequences: FloatArray
     n_frames: FloatArray
 
@@ -95,28 +102,50 @@ class H3M(GaussianView, Immutable):
         _check_same_kind(members, names)
         stacked = stack([hmm.parameters for hmm in members])
         self._assign(stacked, checked_weights(weights, len(members)), names)
+        self._remember(common_channels(members))
 
-    def _assign(self, models: Models, weights: FloatArray, ids: list[Any], evidence: Evidence | None = None) -> None:
+    def _assign(
+        self, models: Models, weights: FloatArray, ids: list[Any], posterior: ModelPosterior | None = None,
+        evidence: Evidence | None = None,
+    ) -> None:  # fmt: skip
         rows = {"startprob": models.startprob, "transmat": models.transmat, "mix_weights": models.mix_weights}
-        self._set(**rows, emissions=models.components, n_states=models.n_states, weights=weights, ids=ids)
+        own = {"emissions": models.components, "n_states": models.n_states, "posterior": posterior}
+        self._set(**rows, **own, weights=weights, ids=ids)
         self._set(**(evidence or Evidence.unknown(len(weights)))._asdict())
 
     @classmethod
-    def _of(cls, models: Models, weights: FloatArray, ids: list[Any], evidence: Evidence | None = None) -> H3M:
+    def _of(
+        cls, models: Models, weights: FloatArray, ids: list[Any], posterior: ModelPosterior | None = None,
+        evidence: Evidence | None = None,
+    ) -> H3M:  # fmt: skip
         """Return an H3M of arrays that are known to be valid."""
         made = cls.__new__(cls)
-        made._assign(models, weights, ids, evidence)
+        made._assign(models, weights, ids, posterior, evidence)
         return made
 
     @classmethod
-    def of_models(cls, models: Models, weights: npt.ArrayLike | None = None, ids: Iterable[Any] | None = None) -> H3M:
+    def of_posterior(
+        cls, posterior: ModelPosterior, weights: npt.ArrayLike | None = None, ids: Iterable[Any] | None = None
+    ) -> H3M:
+        """Return the HMMs at the means of a posterior, which they carry."""
+        made = cls.of_models(posterior.point(), weights, ids)
+        return cls._of(made.parameters, made.weights, made.ids, posterior)
+
+    @classmethod
+    def of_models(
+        cls,
+        models: Models,
+        weights: npt.ArrayLike | None = None,
+        ids: Iterable[Any] | None = None,
+        channels: Channels | None = None,
+    ) -> H3M:
         """Return an H3M of an algorithm's result, checked."""
         names = checked_ids(ids, len(models), "HMMs")
         own = models.copy()
         checked = checked_models(
             own.startprob, own.transmat, own.components, own.mix_weights, own.n_states, Names(names)
         )
-        return cls._of(_without_padding(checked), checked_weights(weights, len(models)), names)
+        return cls._of(_without_padding(checked), checked_weights(weights, len(models)), names)._remembering(channels)
 
     @classmethod
     def from_arrays(
@@ -209,16 +238,23 @@ class H3M(GaussianView, Immutable):
         ids = [name for part in mixtures for name in part.ids]
         distinct = len(set(ids)) == len(ids)
         stacked = stack([part.parameters for part in mixtures])
+        names = ids if distinct else list(range(len(ids)))
+        posterior = joint_posterior([part.posterior for part in mixtures])
         evidence = Evidence.joined([part.evidence for part in mixtures])
-        return cls._of(stacked, pooled / pooled.sum(), ids if distinct else list(range(len(ids))), evidence)
+        made = cls._of(stacked, pooled / pooled.sum(), names, posterior, evidence)
+        return made._remembering(common_channels(mixtures))
 
     def with_weights(self, weights: npt.ArrayLike | None) -> H3M:
         """Return the same HMMs with other mixture weights; None makes them uniform."""
-        return self._of(self.parameters, checked_weights(weights, len(self)), self.ids, self.evidence)
+        shares = checked_weights(weights, len(self))
+        made = self._of(self.parameters, shares, self.ids, self.posterior, self.evidence)
+        return made._remembering(self._channels)
 
     def with_ids(self, ids: Iterable[Any] | None) -> H3M:
         """Return the same HMMs with other names; None makes them 0, 1, …."""
-        return self._of(self.parameters, self.weights, checked_ids(ids, len(self), "HMMs"), self.evidence)
+        names = checked_ids(ids, len(self), "HMMs")
+        made = self._of(self.parameters, self.weights, names, self.posterior, self.evidence)
+        return made._remembering(self._channels)
 
     def with_evidence(self, n_sequences: npt.ArrayLike, n_frames: npt.ArrayLike) -> H3M:
         """Return the same HMMs, which remember how much data they were learned from.
@@ -240,7 +276,7 @@ class H3M(GaussianView, Immutable):
         array([40., 60.])
         """
         evidence = Evidence.checked(n_sequences, n_frames, len(self))
-        return self._of(self.parameters, self.weights, self.ids, evidence)
+        return self._of(self.parameters, self.weights, self.ids, self.posterior, evidence)._remembering(self._channels)
 
     @property
     def evidence(self) -> Evidence:
@@ -278,9 +314,13 @@ class H3M(GaussianView, Immutable):
         """
         chosen = positions(index, len(self), "HMM")
         if chosen.ndim == 0:
-            return HMM._of(_without_padding(self.parameters.take(slice(chosen, chosen + 1))))
-        ids = [self.ids[k] for k in chosen]
-        return self._of(self.parameters.take(chosen), shares(self.weights[chosen]), ids, self.evidence.take(chosen))
+            one = _without_padding(self.parameters.take(slice(chosen, chosen + 1)))
+            return HMM._of(one)._remembering(self._channels)
+        posterior = None if self.posterior is None else self.posterior.take(chosen)
+        names = [self.ids[k] for k in chosen]
+        rest = (shares(self.weights[chosen]), names, posterior, self.evidence.take(chosen))
+        made = self._of(self.parameters.take(chosen), *rest)
+        return made._remembering(self._channels)
 
     def log_likelihoods(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
         """Return log p(y_i | HMM k) of every sequence under every HMM.
@@ -303,7 +343,7 @@ class H3M(GaussianView, Immutable):
         >>> H3M([one, one]).log_likelihoods([[0.0], [1.0, 1.0]]).round(3)
         array([[-0.919, -0.919], [-2.838, -2.838]])
         """
-        checked = sequences_for(sequences, self.emissions)
+        checked = sequences_for(self.coded(sequences), self.emissions)
         return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
 
     def _log_joint(self, sequences: SequencesLike, n_jobs: int | None) -> FloatArray:
@@ -364,7 +404,59 @@ class H3M(GaussianView, Immutable):
         rng = generator(random_state)
         labels = rng.choice(len(self), size=n_sequences, p=self.weights).astype(np.int64)
         X, _ = sample(self.parameters, labels, lengths, rng)
-        return Sequences.from_concatenated(X, lengths), labels
+        sequences = Sequences.from_concatenated(X, lengths)
+        return sequences if self._channels is None else sequences._with(X, self._channels), labels
+
+    def sample_posterior(self, n: int, random_state: RandomState = None) -> list[H3M]:
+        """Return HMMs whose parameters are drawn from the posterior.
+
+        Anything computed from each of them shows how sure it is: a divergence, a label, a share of time in a state.
+
+        Parameters
+        ----------
+        n : int
+            How many draws.
+        random_state : None, int, Generator or RandomState
+            Source of randomness.
+
+        Returns
+        -------
+        list of H3M
+            One for each draw, with the same weights and ids, and the same order of states.
+
+        Examples
+        --------
+        >>> import numpy as np, vhem
+        >>> frames = np.random.default_rng(0).normal(size=(20, 1))
+        >>> hmms = vhem.fit_hmms([frames], n_states=1, method="vb", random_state=0)
+        >>> draws = hmms.sample_posterior(500, random_state=0)
+        >>> print(np.std([draw.means[0, 0, 0, 0] for draw in draws]).round(1))  # about 1 / sqrt(20)
+        0.2
+        """
+        posterior, rng = self._known_posterior(), generator(random_state)
+        models = [posterior.drawn(rng) for _ in range(check_integer("n", n, 1))]
+        return [self.of_models(one, self.weights, self.ids) for one in models]
+
+    def predictive(self) -> H3M:
+        """Return HMMs whose emissions are as wide as the predictive distribution of the next frame.
+
+        A state that few frames are known of is less certain than its posterior mean says: its covariance grows by
+        (β + 1)/β. The likelihood of new sequences is then not overrated.
+        """
+        return self.of_models(self._known_posterior().predictive(), self.weights, self.ids)
+
+    def posterior_deviations(self) -> dict[str, FloatArray]:
+        """Return posterior standard deviations of `startprob`, `transmat`, and of the emissions' arrays.
+
+        For Gaussians these are "means", (K, S, d), and "covars": those of the variances, (K, S, d); NaN if there are
+        too few frames for one.
+        """
+        return self._known_posterior().deviations()
+
+    def _known_posterior(self) -> ModelPosterior:
+        if self.posterior is None:
+            raise InputError("this H3M carries no posterior", 'learn it with fit_hmms(..., method="vb") or VBHEM')
+        return self.posterior
 
     def __repr__(self) -> str:
         low, high = self.n_states.min(), self.n_states.max()
@@ -437,9 +529,13 @@ def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArr
 
 def _pack(h3m: H3M) -> State:
     rows = {name: getattr(h3m, name) for name in _ROWS}
-    remembered = h3m.evidence._asdict() if h3m.evidence.is_known.any() else {}
-    own = {"n_states": h3m.n_states, "weights": h3m.weights, "ids": Ids(h3m.ids)}
-    return {**rows, **packed(h3m.emissions), **own, **remembered}
+    known: State = {} if h3m.posterior is None else {"posterior": h3m.posterior}
+    if h3m.evidence.is_known.any():
+        known |= h3m.evidence._asdict()
+    if h3m._channels is not None:
+        known["channels"] = h3m._channels.as_state()
+    own = {**packed(h3m.emissions), "n_states": h3m.n_states, "weights": h3m.weights, "ids": Ids(h3m.ids)}
+    return {**rows, **own, **known}
 
 
 def _unpack(state: State) -> H3M:
@@ -450,7 +546,18 @@ def _unpack(state: State) -> H3M:
     given = {**rows, **emissions.arrays(), "weights": state["weights"]}
     check_alike(given, {**checked.parameters.arrays(), "weights": checked.weights})
     models = Models(rows["startprob"], rows["transmat"], rows["mix_weights"], emissions, rows["n_states"])
-    return H3M._of(models, state["weights"], checked.ids, Evidence.of_file(state, len(checked)))
+    posterior = _checked_posterior(state.get("posterior"), models)
+    channels = Channels.of_state(state.get("channels"), checked.n_dims)
+    evidence = Evidence.of_file(state, len(checked))
+    return H3M._of(models, state["weights"], checked.ids, posterior, evidence)._remembering(channels)
+
+
+def _checked_posterior(posterior: Any, models: Models) -> ModelPosterior | None:
+    if posterior is None:
+        return None
+    if not isinstance(posterior, ModelPosterior) or posterior.alpha.shape != models.startprob.shape:
+        raise ValueError("its posterior is not that of these HMMs")
+    return posterior
 
 
 _ROWS = ("startprob", "transmat", "mix_weights")

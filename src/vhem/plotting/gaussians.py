@@ -30,6 +30,14 @@ def state_deviations(hmm: HMM) -> FloatArray:
     return np.asarray(np.sqrt(np.einsum("sm,smd->sd", hmm.mix_weights, variances + apart)))
 
 
+def channel_scales(hmms: Sequence[HMM]) -> tuple[FloatArray, FloatArray]:
+    """Return the centre and the spread of each channel over all states of some HMMs: its zero and unit in a profile."""
+    mean = np.concatenate([state_means(hmm) for hmm in hmms])
+    deviation = np.concatenate([state_deviations(hmm) for hmm in hmms])
+    centre = mean.mean(axis=0)
+    return centre, np.sqrt(np.mean(deviation**2 + (mean - centre) ** 2, axis=0))
+
+
 def covariance(hmm: HMM, state: int, component: int) -> FloatArray:
     """Return one Gaussian's covariance as a matrix."""
     covars = hmm.covars[state, component]
@@ -90,10 +98,19 @@ def draw_densities(ax: Axes, hmm: HMM, faint: bool = False, strength: float = 1.
 
 
 def draw_profiles(
-    ax: Axes, hmm: HMM, names: Sequence[str] | None = None, faint: bool = False, strength: float = 1.0
+    ax: Axes,
+    hmm: HMM,
+    scales: tuple[FloatArray, FloatArray],
+    names: Sequence[str] | None = None,
+    faint: bool = False,
+    strength: float = 1.0,
 ) -> None:
-    """Draw each state's mean over the dimensions as a line, with a band one standard deviation wide for few states."""
-    mean, deviation, x = state_means(hmm), state_deviations(hmm), np.arange(hmm.n_dims)
+    """Draw each state's mean over the dimensions as a line, with a band one standard deviation wide for few states.
+
+    Channels have units of their own (pressures, angles), so each is drawn by its `scales`: zero and unit.
+    """
+    x, (zero, unit) = np.arange(hmm.n_dims), scales
+    mean, deviation = (state_means(hmm) - zero) / unit, state_deviations(hmm) / unit
     for s in range(hmm.n_states):
         if faint:
             ax.plot(x, mean[s], color="0.45", linewidth=0.6, alpha=strength)
@@ -101,9 +118,22 @@ def draw_profiles(
         ax.plot(x, mean[s], color=color(s), linestyle=dashes(s), linewidth=1.8, zorder=3, label=f"state {s + 1}")
         if hmm.n_states <= _FEW_STATES:
             ax.fill_between(x, mean[s] - deviation[s], mean[s] + deviation[s], color=(color(s), 0.15), lw=0)
-        place = x[-1] + 0.02 * max(1, hmm.n_dims - 1) * (1 + s % 2 * 2)  # numbers of close lines next to each other
-        ax.text(place, mean[s, -1], str(s + 1), va="center", color="0.15", fontsize=8, fontweight="bold")
+    if not faint:
+        _number_profiles(ax, x[-1] + 0.02 * max(1, hmm.n_dims - 1), mean[:, -1])
     step = max(1, -(-hmm.n_dims // 12))
     ax.set_xticks(x[::step], [names[k] if names else str(k + 1) for k in x[::step]])
     ax.tick_params(labelsize=text_size(hmm.n_dims))
     ax.set_xlim(-0.3, hmm.n_dims - 1 + 0.12 * max(2, hmm.n_dims - 1))
+
+
+def _number_profiles(ax: Axes, x: float, ends: FloatArray) -> None:
+    """Write the number of each state beside the end of its line, numbers of close lines one above the other."""
+    box = ax.get_window_extent().transformed(ax.get_figure(root=True).dpi_scale_trans.inverted())  # type: ignore[union-attr]
+    order, gap = np.argsort(ends), 9.0 / 72 / box.height * np.ptp(ax.get_ylim())  # a line of text
+    at = ends[order].copy()
+    for _ in range(60):
+        overlap = np.maximum(gap - np.diff(at), 0.0) / 2
+        at[1:] += overlap
+        at[:-1] -= overlap
+    for s, y in zip(order, at, strict=True):
+        ax.text(x, y, str(s + 1), va="center", color="0.15", fontsize=8, fontweight="bold")

@@ -9,13 +9,14 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import InputError
-from vhem.plotting.style import axes_or_new, color, hatch, picture
+from vhem.plotting.style import axes_or_new, color, hatch, picture, text_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from vhem.estimators.cluster_tree import Tree
 
+_NAMED, _LONGEST_NAME = 120, 24  # inputs that are named, and the letters of a name
 _BAR = 0.55  # height of a bar; levels are one apart
 
 
@@ -23,8 +24,9 @@ _BAR = 0.55  # height of a bar; levels are one apart
 def plot_hierarchy(tree: Tree, classes: Sequence[Any], ax: Axes | None = None) -> Axes:
     """Draw a hierarchy with the known class of every input.
 
-    At the bottom every input is a bar in the colour of its class. Above it every cluster is a bar as wide as its
-    members, divided by their classes, and an arrow leads from each cluster to the one that contains it.
+    At the bottom every input is a bar in the colour of its class, with its name below it unless there are too many.
+    Above it every cluster is a bar as wide as its members, divided by their classes, and an arrow leads from each
+    cluster to the one that contains it.
 
     Parameters
     ----------
@@ -57,12 +59,19 @@ def plot_hierarchy(tree: Tree, classes: Sequence[Any], ax: Axes | None = None) -
         for index in range(len(tree.layers[level])):
             _draw_node(ax, tree, level, index, code, place)
     ax.set_yticks(range(n_levels), ["inputs", *(f"{len(layer)} clusters" for layer in tree.layers[1:])])
-    ax.set(xlim=(-0.5, n - 0.5), ylim=(-0.6, n_levels - 0.3), xticks=[])
+    ax.set(xlim=(-0.5, n - 0.5), ylim=(-0.4, n_levels - 0.3), xticks=[])
+    if n <= _NAMED:
+        ax.set_xticks(place, [_short(name) for name in tree.layers[0].ids], rotation=90, fontsize=text_size(n // 2))
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     handles = [_box(0, 0, 1, k) for k in range(len(kinds))]
-    ax.legend(handles, kinds, loc="upper center", bbox_to_anchor=(0.5, -0.02), ncols=min(8, len(kinds)), frameon=False)
+    ax.legend(handles, kinds, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=min(8, len(kinds)), frameon=False)
     return ax
+
+
+def _short(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
 
 
 def _order(tree: Tree, code: IntArray) -> FloatArray:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from vhem._support.arrays import FloatArray
 from vhem._support.errors import InputError
 from vhem.models import HMM
-from vhem.plotting.gaussians import draw_densities, draw_ellipses, draw_profiles, state_means
+from vhem.plotting.gaussians import channel_scales, draw_densities, draw_ellipses, draw_profiles, state_means
 from vhem.plotting.style import axes_or_new, equal_scales, picture
 from vhem.plotting.transitions import draw_chain, plot_transitions
 
@@ -32,9 +33,10 @@ def plot_hmm(
 
     In two dimensions every state is an ellipse, two standard deviations around its mean, over a background image if
     there is one. In one dimension it is a density curve, scaled by the share of time spent there in the long run (all
-    count the same if some are only passed through). In more, it is the profile of its means over the dimensions, with
-    the chain next to it. Arrows are as wide as the probability of going there next, loops as that of staying, and the
-    dark part of the ring around a state's number is the probability of starting there.
+    count the same if some are only passed through). In more, it is the profile of its means over the dimensions, each
+    in units of its own spread, with the chain next to it. Arrows are as wide as the probability of going there next,
+    loops as that of staying, and the dark part of the ring around a state's number is the probability of starting
+    there.
 
     Parameters
     ----------
@@ -65,26 +67,45 @@ def plot_hmm(
     ('x', True)
     """
     check_names(names, hmm.n_dims)
+    ax = axes_or_new(ax, *{1: (5.5, 3.5), 2: (5.0, 5.0)}.get(hmm.n_dims, (8.0, 3.5)))
+    draw_emissions(ax, hmm, image, extent, names, channel_scales([hmm]))
+    if transitions:
+        draw_transitions(ax, hmm, threshold)
+    return ax
+
+
+def draw_emissions(
+    ax: Axes,
+    hmm: HMM,
+    image: npt.ArrayLike | None,
+    extent: tuple[float, float, float, float] | None,
+    names: Sequence[str] | None,
+    scales: tuple[FloatArray, FloatArray],
+) -> None:
+    """Draw where the states of an HMM are; `scales` are the channels' in a profile."""
     if hmm.n_dims == 2:
-        ax = axes_or_new(ax, 5.0, 5.0)
         draw_background(ax, image, extent)
         draw_ellipses(ax, hmm)
         equal_scales(ax, free=image is None and extent is None)
-        places = state_means(hmm)
     elif hmm.n_dims == 1:
-        ax = axes_or_new(ax, 5.5, 3.5)
-        top = float(draw_densities(ax, hmm).max())
-        places = np.column_stack([state_means(hmm)[:, 0], np.full(hmm.n_states, 1.35 * top)])
-        ax.set(ylim=(0, 1.75 * top if transitions else None), yticks=[])
+        draw_densities(ax, hmm)
+        ax.set(ylim=(0, None), yticks=[])
     else:
-        ax = axes_or_new(ax, 8.0, 3.5)
-        draw_profiles(ax, hmm, names)
-    if transitions and hmm.n_dims <= 2:
-        draw_chain(ax, hmm, places, threshold)
-    elif transitions:
-        plot_transitions(hmm, ax.inset_axes((1.02, 0.05, 0.42, 0.9)), threshold)
+        draw_profiles(ax, hmm, scales, names)
     label_axes(ax, hmm.n_dims, names)
-    return ax
+
+
+def draw_transitions(ax: Axes, hmm: HMM, threshold: float = 0.05) -> None:
+    """Draw the chain: over the emissions, whose axes have their final limits, or beside profiles."""
+    if hmm.n_dims > 2:
+        plot_transitions(hmm, ax.inset_axes((1.02, 0.05, 0.42, 0.9)), threshold)
+        return
+    places = state_means(hmm)
+    if hmm.n_dims == 1:
+        top = ax.get_ylim()[1]
+        places = np.column_stack([places[:, 0], np.full(hmm.n_states, 1.3 * top)])
+        ax.set_ylim(0, 1.7 * top)
+    draw_chain(ax, hmm, places, threshold)
 
 
 def check_names(names: Sequence[str] | None, n_dims: int) -> None:
@@ -119,5 +140,6 @@ def label_axes(ax: Axes, n_dims: int, names: Sequence[str] | None) -> None:
         ax.set_xlabel(names[0])
         if n_dims == 2:
             ax.set_ylabel(names[1])
-    elif n_dims > 2 and names is None:
-        ax.set_xlabel("dimension")
+    elif n_dims > 2:
+        ax.set_xlabel("dimension" if names is None else "")
+        ax.set_ylabel("standard deviations\nfrom the channel's mean")

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from vhem._support.errors import InputError
 from vhem.models import H3M, HMM
-from vhem.plotting.gaussians import draw_densities, draw_ellipses, draw_profiles
-from vhem.plotting.hmm import plot_hmm
+from vhem.plotting.gaussians import channel_scales, draw_densities, draw_ellipses, draw_profiles
+from vhem.plotting.hmm import check_names, draw_emissions, draw_transitions
 from vhem.plotting.style import axes_or_new, picture, text_size
 
 if TYPE_CHECKING:
@@ -62,12 +62,13 @@ def plot_h3m(
     side = 3.0 if chain else 1.9
     ax = axes_or_new(ax, columns * side * (1.3 if wide else 1.0), rows * side * 1.1)
     ax.set_axis_off()
-    panels = []
+    panels, scales = [], channel_scales(list(h3m))
+    check_names(names, h3m.n_dims)
     for k, hmm in enumerate(h3m):
         row, column = divmod(k, columns)
         place = ((column + 0.06) / columns, 1 - (row + 0.86) / rows, 0.88 / columns, 0.74 / rows)
         panel = ax.inset_axes(place)
-        plot_hmm(hmm, panel, image, extent, names, transitions=chain)
+        draw_emissions(panel, hmm, image, extent, names, scales)
         panel.set_title(f"{k + 1} ({h3m.weights[k]:.0%})", fontsize=text_size(n), pad=3)
         panel.set(xlabel="", ylabel="")
         panel.tick_params(labelsize=text_size(2 * n))
@@ -77,6 +78,8 @@ def plot_h3m(
             panel.tick_params(labelleft=False)
         panels.append(panel)
     _same_limits(panels)
+    for panel, hmm in zip(panels if chain else [], h3m, strict=False):  # when limits are final, discs can be kept apart
+        draw_transitions(panel, hmm)
     return ax
 
 
@@ -129,6 +132,8 @@ def plot_cluster(
             n_dims=center.n_dims,
         )  # fmt: skip
     ax = axes_or_new(ax, 8.0 if center.n_dims > 2 else 5.0, 3.5 if center.n_dims != 2 else 5.0)
+    scales = channel_scales([center])
+    check_names(names, center.n_dims)
     strongest = float(np.clip(8 / max(1, len(hmms)), 0.15, 0.8))
     for hmm, share in zip(hmms, shares, strict=True):
         strength = strongest * float(np.clip(share, 0.1, 1.0))
@@ -137,8 +142,9 @@ def plot_cluster(
         elif center.n_dims == 1:
             draw_densities(ax, hmm, faint=True, strength=strength)
         else:
-            draw_profiles(ax, hmm, names, faint=True, strength=strength)
-    plot_hmm(center, ax, image, extent, names)
+            draw_profiles(ax, hmm, scales, names, faint=True, strength=strength)
+    draw_emissions(ax, center, image, extent, names, scales)
+    draw_transitions(ax, center)
     ax.set_title(f"{len(hmms)} members and their centre", fontsize=10)
     return ax
 

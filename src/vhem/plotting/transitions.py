@@ -74,6 +74,7 @@ def draw_chain(
                 _arrow(ax, places[a], places[b], p, scale, turn)
             elif p >= threshold:
                 style: dict[str, Any] = {"facecolor": "none", "edgecolor": "0.2", "linewidth": _WIDEST * scale * p}
+                style["path_effects"] = _halo(_WIDEST * scale * p)
                 ax.scatter(places[a, 0], places[a, 1], s=4 * size, marker=_loop(direction), zorder=4, **style)
     for s, place in enumerate(places):
         _state(ax, place, s, float(hmm.startprob[s]), size)
@@ -107,9 +108,17 @@ def _arrow(ax: Axes, start: FloatArray, end: FloatArray, p: float, scale: float,
     head = f"-|>,head_length={(3 + 4 * p) * scale:.2f},head_width={(1.6 + 2.6 * p) * scale:.2f}"
     arrow = FancyArrowPatch(
         tuple(start), tuple(end), arrowstyle=head, connectionstyle=f"arc3,rad={0.22 * turn}", color="0.2",
-        linewidth=_WIDEST * scale * p, shrinkA=scale * _NODE * 0.6, shrinkB=scale * _NODE * 0.68, zorder=4, alpha=0.85,
+        linewidth=_WIDEST * scale * p, shrinkA=scale * _NODE * 0.6, shrinkB=scale * _NODE * 0.68, zorder=4,
+        path_effects=_halo(_WIDEST * scale * p),
     )  # fmt: skip
     ax.add_patch(arrow)
+
+
+def _halo(width: float) -> list[Any]:
+    """Return a light outline, by which dark lines show on dark pictures."""
+    from matplotlib.patheffects import withStroke  # noqa: PLC0415
+
+    return [withStroke(linewidth=width + 1.6, foreground="white", alpha=0.8)]
 
 
 def _state(ax: Axes, place: FloatArray, s: int, start: float, size: float) -> None:

@@ -63,7 +63,7 @@ class Channels(NamedTuple):
             return None
         names, categories = state["names"], state["categories"]
         if len(categories) != len(names):
-            raise ValueError("channels and their categories differ in number")
+            raise InputError("channels and their categories differ in number")
         found = named(names, n)
         return found.with_categories({k: None if c is None else checked_names(c) for k, c in enumerate(categories)})
 

@@ -58,6 +58,7 @@ export function sentence(found) {
 }
 function show(page, found) {
   page.found = found;
+  page.hadTime ||= Boolean(found.roles && found.roles.time);
   const focused = document.activeElement && document.activeElement.id;
   const parts = [el("h1", { class: "title" }, page.table.name)];
   if (page.table.demo) parts.push(el("p", { class: "hint" }, "A simulated study: 40 people looked at faces. Some look at the eyes, some at the nose, some all over. Who is who?"));
@@ -96,7 +97,7 @@ function asRoles(page, chosen) {
   const of = (role) => Object.keys(chosen).filter((name) => chosen[name] === role);
   const [group] = of("group"), ids = of("id"), kept = page.roles;
   const together = group ? [group, ...ids] : ids;
-  return { ...kept, id: together, group: group && ids.length ? group : null, time: of("time")[0] || null, values: Object.keys(chosen).filter((name) => ["value", "category"].includes(chosen[name])), categories: of("category"), weights: of("weights")[0] || null, one_sequence: !together.length };
+  return { ...kept, id: together, group: group && ids.length ? group : null, time: of("time")[0] || (page.hadTime ? "" : null), values: Object.keys(chosen).filter((name) => ["value", "category"].includes(chosen[name])), categories: of("category"), weights: of("weights")[0] || null, one_sequence: !together.length };
 }
 function change(page, name, role) {
   const now = page.found.roles || page.roles, chosen = {};

@@ -107,7 +107,10 @@ function looks(page) {
 function cropper({ run, about }, look) {
   const labels = ["left", "right", "bottom", "top"];
   const inputs = labels.map((name, k) => el("input", { type: "number", step: "any", class: "narrow", value: look.crop ? look.crop[k] : "", placeholder: "all", "aria-label": `Edge: ${name}` }));
-  const fields = el("div", { class: "fields" }, inputs.map((input, k) => el("label", {}, labels[k], input)), button("Show all", () => inputs.forEach((input) => (input.value = ""))));
+  const fields = el("div", { class: "fields" }, inputs.map((input, k) => el("label", {}, labels[k], input)), button("Show all", () => {
+    inputs.forEach((input) => (input.value = ""));
+    document.querySelectorAll(".crop i").forEach((box) => box.removeAttribute("style"));
+  }));
   const value = () => (inputs.every((input) => input.value !== "") ? inputs.map((input) => Number(input.value)) : null);
   if (!about.picture) return { node: fields, value };
   const image = el("img", { src: `/api/data/${run.data}/picture`, alt: "The picture that was looked at; drag over the part to show", draggable: "false" });
@@ -123,6 +126,11 @@ function cropper({ run, about }, look) {
     const w = image.naturalWidth, h = image.naturalHeight;
     [Math.min(x, u) * w, Math.max(x, u) * w, Math.max(y, v) * h, Math.min(y, v) * h].forEach((edge, k) => (inputs[k].value = Math.round(edge)));
   };
+  const shown = () => {
+    const w = image.naturalWidth, h = image.naturalHeight;
+    if (look.crop && w) draw([look.crop[0] / w, look.crop[3] / h], [look.crop[1] / w, look.crop[2] / h]);
+  };
+  image.addEventListener("load", shown);
   place.addEventListener("pointerdown", (event) => {
     from = at(event);
     place.setPointerCapture(event.pointerId);

@@ -33,6 +33,9 @@ constexpr int kLookEvery = 4, kLeastStretch = 16;  // steps between looks; short
 constexpr double kRounding = 1e-9;  // a fall of the objective, relative to its size, that arithmetic can explain
 constexpr double kFarShift = 1e6;   // squared deviations: moments about an anchor this far off have lost six digits
 
+// k-means: of centres equally far but for rounding, the first is taken, on any engine.
+constexpr double kNearer = 1 - 1e-12;
+
 // PPK: variances within these bounds may be multiplied, eight at a time, before a logarithm is taken.
 constexpr double kLeastModerate = 1e-30, kMostModerate = 1e30;
 constexpr long kVariancesPerLog = 8;

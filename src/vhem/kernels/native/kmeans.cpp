@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "arguments.hpp"
+#include "constants.hpp"
 
 namespace {
 
@@ -63,7 +64,7 @@ class Group {
             double least = squared(i, 0);
             for (int c = 1; c < C; ++c) {
                 double now = squared(i, c);
-                if (now < least) least = now, best = c;
+                if (now < least * kNearer) least = now, best = c;
             }
             changed = changed || labels[i] != best;
             labels[i] = best;

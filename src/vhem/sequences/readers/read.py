@@ -56,7 +56,8 @@ def read_sequences(
         of text; if that is not clear, the error lists the columns.
     time : str, optional
         Column by which the rows of a sequence are sorted: numbers or ISO dates, with time zones or without. If not
-        given, a single column named like "time" or "frame" is taken, else rows stay in the order of the file.
+        given, a single column named like "time" or "frame" is taken, else rows stay in the order of the file. With an
+        empty name they always do.
     values : list of str, optional
         Columns of values; all other columns of numbers if not given. Empty cells, "NA", "NaN", "null", "-" and "." are
         missing values.

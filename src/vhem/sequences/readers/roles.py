@@ -65,7 +65,7 @@ def given_or_guessed(
     is_numeric : callable
         Whether a column holds numbers.
     id, time, values, group
-        What the user says; None is guessed, except for a group if an id is given.
+        What the user says; None is guessed, except for a group if an id is given. An empty `time`: there is none.
     asked : Asked
         Columns of categories, and of weights.
     is_category : callable
@@ -81,16 +81,23 @@ def given_or_guessed(
     >>> given_or_guessed(["SubjectID", "TrialID", "FixX", "FixY"], lambda name: True, None, None, None, None)
     Roles(id=['SubjectID', 'TrialID'], time=None, values=['FixX', 'FixY'], group='SubjectID', ignored=[], ...)
     """
-    told = {*listed(id), *listed(values), *listed(time), *listed(group), *asked.categories, *listed(asked.weights)}
+    told = {
+        *listed(id),
+        *listed(values),
+        *listed(time or None),
+        *listed(group),
+        *asked.categories,
+        *listed(asked.weights),
+    }
     check_known(told, columns)
     free = [name for name in columns if name not in told and not name.startswith("(unnamed")]
     if id is None:
         ids, group = _guessed_id(free, is_numeric, group)
     else:
         ids = listed(id)
-    if time is None:
+    if not time:
         like_time = [name for name in free if _plain(name) in _TIME and name not in ids]
-        time = like_time[0] if len(like_time) == 1 else None
+        time = like_time[0] if len(like_time) == 1 and time is None else None
         free = [name for name in free if name not in like_time]
     chosen = listed(values)
     if values is None:

@@ -1,0 +1,413 @@
+"""The app in a real browser: the whole way, with mouse and keyboard, and nothing that leaves this machine."""
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from app_server import RunningApp, wait_for
+from helpers import faces_folder
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from test_app import write_table
+from test_report_browser import EVIL, browser, complaints, requests_made
+
+__all__ = ["browser"]  # a fixture
+
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory):
+    running = RunningApp(tmp_path_factory.mktemp("app"))
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def page(browser, app):
+    """The start page, at a desk's width; afterwards nothing has been complained about, nor asked for elsewhere."""
+    resize(browser, 1280)
+    if browser.current_url.startswith(f"http://127.0.0.1:{app.port}"):
+        go(browser, "#/")
+    else:
+        browser.get(app.address)
+    find(browser, ".drop")
+    browser.get_log("browser")
+    browser.get_log("performance")
+    yield browser
+    assert complaints(browser) == []
+    asked = requests_made(browser)
+    assert [url for url in asked if not re.match(rf"http://127\.0\.0\.1:{app.port}/|data:|blob:|about:", url)] == []
+
+
+def resize(browser, width, height=900):
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+def go(browser, place):
+    browser.execute_script("location.hash = arguments[0]", place)
+
+
+def find(browser, selector, seconds=60):
+    """Return an element once it is there."""
+    return wait_for(lambda: next(iter(browser.find_elements(By.CSS_SELECTOR, selector)), None), seconds)
+
+
+def press(browser, text, seconds=60):
+    """Click the button or link that begins with a text, as a user does: in view, in the middle."""
+
+    def pressed():
+        try:
+            for element in browser.find_elements(By.CSS_SELECTOR, "main button, main a, summary"):
+                if element.text.startswith(text):
+                    browser.execute_script("arguments[0].scrollIntoView({ block: 'center' })", element)
+                    element.click()
+                    return True
+        except (StaleElementReferenceException, NoSuchElementException):
+            pass  # the page has just been drawn again
+        return False
+
+    wait_for(pressed, seconds)
+
+
+def text_of(browser, selector="main"):
+    return browser.execute_script("return document.querySelector(arguments[0]).innerText", selector)
+
+
+def shown(browser, text, seconds=60):
+    wait_for(lambda: text in text_of(browser), seconds)
+
+
+def drop(browser, path, place="input[type=file]"):
+    """Give a file to the page, as the file dialog does."""
+    find(browser, place).send_keys(str(path))
+
+
+def set_number(browser, label, value):
+    field = find(browser, f"input[aria-label='{label}']")
+    browser.execute_script("arguments[0].scrollIntoView({ block: 'center' })", field)
+    field.send_keys(Keys.CONTROL, "a")
+    field.send_keys(str(value))
+
+
+def run_quickly(browser, clusters=2, states=2):
+    """From the page of a table to a run with few states."""
+    press(browser, "Continue")
+    find(browser, "#model")
+    set_number(browser, "Number of clusters", clusters)
+    set_number(browser, "Number of states", states)
+    press(browser, "Run")
+
+
+def in_report(browser):
+    """Enter the frame of the report."""
+    browser.switch_to.frame(find(browser, "iframe.report", 120))
+    return find(browser, ".card svg, .card")
+
+
+def barriers(browser):
+    """Return what axe finds to be a serious obstacle."""
+    browser.execute_script(AXE.read_text(encoding="utf-8"))
+    ask = """const done = arguments[0];
+        axe.run(document, { iframes: false }).then((found) => done(found.violations))"""
+    found = browser.execute_async_script(ask)
+    return [(v["id"], v["nodes"][0]["html"][:120]) for v in found if v["impact"] in ("serious", "critical")]
+
+
+def finished_run(app, browser, path):
+    """Upload and run a table without the pages; return its run."""
+    data = json.loads(app.ask("POST", f"/api/data?name={path.name}", path.read_bytes())[2])["id"]
+    app.post(f"/api/data/{data}/look", {"roles": {}, "whole": True, "keep": True})
+    (run,) = app.post("/api/runs", {"data": data, "clusters": 2, "model": {"states": 2, "starts": 1}})["ids"]
+    wait_for(lambda: app.get(f"/api/runs/{run}")["state"] == "done", 120)
+    return run
+
+
+@pytest.fixture(scope="module")
+def small(app, tmp_path_factory):
+    """A finished run, for what comes after it."""
+    return finished_run(app, None, write_table(tmp_path_factory.mktemp("data") / "small.csv"))
+
+
+def test_from_the_example_to_a_report(page):
+    begin = time.monotonic()
+    press(page, "Try it with an example")
+    find(page, "#understood[data-whole=true]")
+    assert "597 sequences of 40 people" in text_of(page)
+    assert len(page.find_elements(By.CSS_SELECTOR, ".thumbs svg image")) == 6
+    press(page, "Continue")
+    find(page, "#model")
+    wait_for(lambda: re.search(r"Takes about \d+ (seconds|minutes)", text_of(page)))
+    set_number(page, "Number of clusters", 3)
+    press(page, "Run")
+    find(page, ".stages")
+    assert "Writing the report" in text_of(page)
+    in_report(page)
+    assert len(page.find_elements(By.CSS_SELECTOR, "#cards .card")) == 3
+    page.switch_to.default_content()
+    assert find(page, ".steps [aria-current]").text == "Result"
+    print(f"from the start to the report: {time.monotonic() - begin:.0f} s")
+
+
+def test_a_broken_table_is_explained_and_can_be_corrected(page, tmp_path):
+    path = tmp_path / "broken.csv"
+    lines = [f"s{k // 8},{k % 8},{k % 5}.5,{k % 3}.25\n" for k in range(64)]
+    lines[10] = "s1,2,oops,0.25\n"
+    lines[20] = "s2,4,n.a.,0.25\n"
+    path.write_text("subject,frame,x,y\n" + "".join(lines))
+    drop(page, path)
+    shown(page, "row 12")
+    assert "Row\tColumn\tContent\n12\tx\t'oops'\n22\tx\t'n.a.'" in text_of(page, ".problem")
+    assert not [b for b in page.find_elements(By.CSS_SELECTOR, "button") if b.text == "Continue"]
+    press(page, "Treat these 2 cells as missing")
+    find(page, "#understood[data-whole=true]")
+    assert "8 sequences" in text_of(page)
+    assert "2\nmissing values" in text_of(page)
+
+
+def test_roles_are_changed_by_choosing_them(page, tmp_path):
+    path = write_table(tmp_path / "roles.csv")
+    drop(page, path)
+    find(page, "#understood[data-whole=true]")
+    assert find(page, "select[aria-label='Role of column viewer']").get_attribute("value") == "group"
+    find(page, "select[aria-label='Role of column y']").send_keys("n")  # not used
+    wait_for(lambda: "Every row has x." in text_of(page))
+    assert page.switch_to.active_element.get_attribute("aria-label") == "Role of column y"  # the keyboard stays there
+    find(page, "select[aria-label='Role of column trial']").send_keys("n")
+    wait_for(lambda: "12 sequences" in text_of(page))
+
+
+@pytest.mark.slow
+def test_script_in_names_is_only_text(page, tmp_path):
+    column = EVIL.replace(",", "")
+    path = tmp_path / f"{EVIL.replace('/', '')}.csv"
+    rows = [f"<img src=x onerror=alert(1)>{k // 20},{k // 10},{k % 7}.5\n" for k in range(120)]
+    path.write_text(f"person,trial,{column}\n" + "".join(rows))
+    drop(page, path)
+    find(page, "#understood[data-whole=true]")
+    assert column in [e.text for e in page.find_elements(By.CSS_SELECTOR, ".preview .name")]
+    assert "<img src=x" in text_of(page, ".preview")
+    assert page.find_elements(By.CSS_SELECTOR, "main script, main img") == []
+    run_quickly(page)
+    in_report(page)
+    assert "<img src=x onerror=alert(1)>" in page.execute_script("return document.querySelector('#table').innerText")
+    page.switch_to.default_content()
+
+
+def test_what_is_done_with_a_result(page, app, small):
+    go(page, f"#/run/{small}")
+    find(page, "iframe.report")
+    press(page, "Take away")
+    assert "vhem cluster small.csv --id=viewer,trial" in text_of(page, "#commands")
+    links = [a.get_attribute("href") for a in page.find_elements(By.CSS_SELECTOR, ".downloads a")]
+    assert {link.rpartition("/")[2] for link in links} >= {"zip", "labels.csv", "centers.vhem", "script", "report.html"}
+    press(page, "Names and colours")
+    find(page, "input[placeholder='Cluster 1']").send_keys("Eyes first")
+    press(page, "Apply")
+    wait_for(lambda: "drawn again" in page.execute_script("return document.getElementById('said').textContent"))
+    in_report(page)
+    wait_for(lambda: "Eyes first" in text_of(page, "body"))
+    assert page.execute_script("return document.domain") == ""  # the report cannot act as the app
+    page.switch_to.default_content()
+
+
+def test_figures_are_enlarged_and_saved(page, small, tmp_path):
+    page.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    go(page, f"#/run/{small}")
+    in_report(page)
+    tools = wait_for(lambda: page.find_elements(By.CSS_SELECTOR, "#cards .card:first-child .tool"))
+    assert [tool.text for tool in tools] == ["Enlarge", "SVG", "PNG"]
+    page.execute_script("arguments[0].scrollIntoView({ block: 'center' })", tools[0])
+    tools[0].click()
+    large = find(page, "dialog.large svg")
+    before = large.get_dom_attribute("viewBox")
+    page.switch_to.active_element.send_keys("+")
+    assert float(large.get_dom_attribute("viewBox").split()[2]) < float(before.split()[2])
+    page.switch_to.active_element.send_keys(Keys.ESCAPE)
+    wait_for(lambda: not page.find_elements(By.CSS_SELECTOR, "dialog"))
+    tools[1].click()
+    tools[2].click()
+    page.switch_to.default_content()
+    svg = wait_for(lambda: next(tmp_path.glob("*.svg"), None)).read_text()
+    assert svg.startswith("<svg")
+    assert "ellipse" in svg
+    assert "var(--" not in svg
+    png = wait_for(lambda: next(tmp_path.glob("*.png"), None))
+    assert wait_for(lambda: png.read_bytes()[:4]) == b"\x89PNG"
+
+
+@pytest.mark.slow
+def test_reloading_and_a_second_tab_show_the_same_run(page, app, tmp_path):
+    drop(page, write_table(tmp_path / "tabs.csv"))
+    find(page, "#understood[data-whole=true]")
+    run_quickly(page)
+    wait_for(lambda: "#/run/" in page.current_url)
+    address = page.current_url
+    page.refresh()
+    find(page, ".stages, iframe.report")
+    first = page.current_window_handle
+    page.switch_to.new_window("tab")
+    page.get(address)
+    find(page, "iframe.report", 120)
+    page.close()
+    page.switch_to.window(first)
+    find(page, "iframe.report", 60)
+
+
+def test_barriers_would_be_found(page):
+    page.execute_script("document.querySelector('main').insertAdjacentHTML('beforeend', '<input><img src=\"data:,\">')")
+    assert {kind for kind, _ in barriers(page)} >= {"image-alt", "label"}
+
+
+@pytest.mark.parametrize("width", [400, 1280, 1600])
+def test_no_barriers_and_nothing_sticks_out(page, app, small, width):
+    data = app.get(f"/api/runs/{small}")["data"]
+    places = {"#/": ".drop", f"#/data/{data}": "#understood[data-whole=true]", f"#/model/{data}": "#model"}
+    places |= {"#/runs": ".rows", f"#/run/{small}": "iframe.report", f"#/new/{small}": ".drop"}
+    resize(page, width)
+    for place, sign in places.items():
+        go(page, place)
+        find(page, sign)
+        if place.startswith("#/model"):
+            page.execute_script("document.querySelector('details').open = true")
+        if place.startswith("#/run/"):
+            press(page, "Names and colours")
+            find(page, "#look-title")
+        wide = page.execute_script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, f"{place} sticks out by {wide} pixels"
+        assert barriers(page) == [], place
+    scheme = [{"name": "prefers-color-scheme", "value": "dark"}]
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
+    for place in (f"#/data/{data}", f"#/model/{data}"):
+        go(page, place)
+        find(page, places[place])
+        assert barriers(page) == [], f"{place}, dark"
+    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_the_way_by_keyboard(page):
+    def tab_to(text):
+        for _ in range(40):
+            page.switch_to.active_element.send_keys(Keys.TAB)
+            if page.switch_to.active_element.text.startswith(text):
+                return page.switch_to.active_element
+        raise AssertionError(f"the keyboard does not reach {text}")
+
+    page.execute_script("document.activeElement.blur()")
+    tab_to("Try it with an example").send_keys(Keys.ENTER)
+    find(page, "#understood[data-whole=true]")
+    tab_to("Continue").send_keys(Keys.ENTER)
+    find(page, "#model")
+    assert page.switch_to.active_element.tag_name == "main"  # where those who listen go on
+    tab_to("Run")
+
+
+@pytest.mark.slow
+def test_the_spreadsheet_of_the_emhmm_toolbox(page):
+    drop(page, faces_folder() / "demodata.xls")
+    find(page, "#understood[data-whole=true]")
+    assert re.search(r"\d+ sequences of 10 people", text_of(page))
+    drop(page, faces_folder() / "ave_face120.png", ".drop.small + input")
+    wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".thumbs svg image"))
+    run_quickly(page, clusters=2, states=3)
+    in_report(page)
+    assert page.find_elements(By.CSS_SELECTOR, "#cards .card svg image")
+    page.switch_to.default_content()
+
+
+@pytest.mark.slow
+def test_several_numbers_of_clusters_and_comparing_them(page, app, tmp_path):
+    drop(page, write_table(tmp_path / "several.csv"))
+    find(page, "#understood[data-whole=true]")
+    press(page, "Continue")
+    find(page, "#model")
+    set_number(page, "Smallest number of clusters", 2)
+    set_number(page, "Largest number of clusters", 3)
+    set_number(page, "Number of states", 2)
+    press(page, "Run")
+    wait_for(lambda: "#/run/" in page.current_url)
+    wait_for(lambda: all(run["state"] == "done" for run in app.get("/api/overview")["runs"]), 120)
+    page.refresh()
+    slider = find(page, "#k")
+    slider.send_keys(Keys.ARROW_RIGHT)
+    shown(page, "several.csv: 3 clusters")
+    press(page, "Compare")
+    press(page, "Side by side")
+    page.switch_to.frame(find(page, "iframe.report"))
+    wait_for(lambda: len(page.find_elements(By.CSS_SELECTOR, ".pair")) == 3)
+    assert "of 12 members are in clusters that correspond" in text_of(page, "#sentence")
+    page.switch_to.default_content()
+
+
+@pytest.mark.slow
+def test_new_people(page, app, small, tmp_path):
+    go(page, f"#/new/{small}")
+    find(page, "#main h1")
+    drop(page, write_table(tmp_path / "new.csv", n_viewers=4, n_trials=2))
+    press(page, "Find their clusters")
+    find(page, "section table")
+    assert len(page.find_elements(By.CSS_SELECTOR, "section:first-of-type tbody tr")) == 4
+
+
+@pytest.mark.slow
+def test_stopping_in_the_middle_and_a_killed_process(page, app, tmp_path):
+    drop(page, write_table(tmp_path / "stop.csv", n_viewers=40, n_trials=30))
+    find(page, "#understood[data-whole=true]")
+    press(page, "Continue")
+    find(page, "#model")
+    set_number(page, "Number of clusters", 2)
+    press(page, "More settings")
+    set_number(page, "Attempts at each model", 200)
+    press(page, "Run")
+    find(page, ".bar[aria-valuenow]")
+    begin = time.monotonic()
+    press(page, "Stop")
+    shown(page, "Stopping")
+    assert time.monotonic() - begin < 3
+    shown(page, "Stopped. What was finished is kept.")
+    press(page, "Resume")
+    run = page.current_url.rpartition("/")[2]
+    pid = wait_for(lambda: (now := app.get(f"/api/runs/{run}"))["state"] == "running" and now.get("pid"))
+    os.kill(pid, signal.SIGKILL)
+    shown(page, "was killed from outside (SIGKILL)")
+
+
+@pytest.mark.slow
+def test_a_table_of_a_million_rows(page, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(300, 80, size=(1_000_000, 2)).round(2).astype(str)
+    path = tmp_path / "million.csv"
+    people, trials = (np.char.mod(form, np.arange(1_000_000) // n) for form, n in (("s%d", 10_000), ("%d", 50)))
+    lines = map(",".join, zip(people, trials, x[:, 0], x[:, 1], strict=True))
+    path.write_text("subject,trial,x,y\n" + "\n".join(lines) + "\n")
+    slowest = "window.slowest = 0; let last = performance.now(); setInterval(() => { const now = performance.now();"
+    page.execute_script(slowest + "window.slowest = Math.max(window.slowest, now - last); last = now; }, 20)")
+    begin = time.monotonic()
+    drop(page, path)
+    find(page, "#understood")
+    first = time.monotonic() - begin
+    find(page, "#understood[data-whole=true]")
+    whole = time.monotonic() - begin
+    assert "20,000 sequences of 100 people" in text_of(page)
+    print(f"first look after {first:.1f} s, all of it after {whole:.1f} s")
+    busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+    assert first < 3 * max(1.0, busy)
+    assert page.execute_script("return window.slowest") < 500 * max(1.0, busy)
+
+
+@pytest.mark.slow
+def test_the_page_says_when_the_app_is_gone(browser, tmp_path):
+    app = RunningApp(tmp_path)
+    browser.get(app.address)
+    find(browser, ".drop")
+    assert not find(browser, "#offline").is_displayed()
+    app.close()
+    wait_for(lambda: browser.find_element(By.ID, "offline").is_displayed())
+    browser.get("about:blank")
