@@ -93,7 +93,7 @@ def test_from_table_to_clusters_in_one_step(study, clustered):
     # The same as in Python, to the last bit.
     sequences = vhem.read_sequences(study[0], values=["x", "y"])
     hmms = vhem.fit_hmms(sequences, 3, groups=sequences.groups, n_init=5, random_state=0)
-    fit = vhem.VHEM(3, tau=8, random_state=0).fit(hmms)
+    fit = vhem.VHEM(3, tau=8, n_virtual=100.0, random_state=0).fit(hmms)
     assert folder.hmms == hmms
     final = vhem.SequenceClustering(3, 3, random_state=0).fit(sequences, groups=sequences.groups, hmms=hmms)
     assert folder.centers == final.centers_.with_ids([1, 2, 3])  # as clusters are called in labels.csv
