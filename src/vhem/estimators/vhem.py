@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import ClusterMixin, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
@@ -17,7 +17,7 @@ from vhem._support.errors import FitWarning, NotConvergedWarning, warn, warn_if_
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.cluster_starts import STARTS, CenterShape
-from vhem.em.estimator import Estimator
+from vhem.em.estimator import EMClusterer
 from vhem.em.loop import Limits, Run, run
 from vhem.em.ordering import canonical_order
 from vhem.em.parameters import check_parameters, documented
@@ -39,7 +39,7 @@ _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
 @documented
-class VHEM(ClusterMixin, TransformerMixin, Estimator):  # type: ignore[misc]
+class VHEM(TransformerMixin, EMClusterer):  # type: ignore[misc]
     """Cluster hidden Markov models by the distributions they represent.
 
     The inputs are an H3M, a weighted collection of HMMs. Each cluster is summarised by a new HMM, its centre, chosen so
@@ -141,12 +141,6 @@ class VHEM(ClusterMixin, TransformerMixin, Estimator):  # type: ignore[misc]
     """
 
     centers_: H3M
-    labels_: IntArray
-    responsibilities_: FloatArray
-    lower_bound_: float
-    lower_bounds_: FloatArray
-    n_iter_: int
-    converged_: bool
     restarts_: list[Restart]
     n_empty_clusters_: int
     n_unvisited_states_: int
@@ -229,11 +223,6 @@ class VHEM(ClusterMixin, TransformerMixin, Estimator):  # type: ignore[misc]
         self._assign(shards, h3m, used)
         self._warn(runs[best], len(used))
         return self
-
-    def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
-        """Cluster the HMMs of `X` and return the cluster of each."""
-        del kwargs
-        return self.fit(X, y).labels_
 
     def transform(self, X: H3M | HMM | list[HMM]) -> FloatArray:
         """Return J, the expected log-likelihood of sequences of each HMM of `X` under each centre, (K, n_clusters)."""
