@@ -24,7 +24,9 @@ FLOORS = [
     ("bayes",),
     ("estimators",),
     ("supervised", "scale", "datasets"),
+    ("inference",),
     ("plotting", "report"),
+    ("paper",),
     ("vhem",),  # the package itself: its __init__ collects the public names
     ("demo", "studies"),
     ("cli",),

@@ -1,6 +1,6 @@
 """Cluster hidden Markov models by the distributions they represent, and sequences by way of them."""
 
-from vhem import bayes, plotting, report
+from vhem import bayes, inference, plotting, report
 from vhem._support.errors import (
     BoundError,
     CellError,
@@ -77,6 +77,7 @@ __all__ = [
     "fit_hmms",
     "from_emhmm",
     "from_hmmlearn",
+    "inference",
     "load",
     "plotting",
     "ppk",

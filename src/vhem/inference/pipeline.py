@@ -1,0 +1,106 @@
+"""The study as inference sees it, and the clustering that is run again on parts of it or on data like it."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import Count, InputError, InputTypeError
+from vhem.em.grouped import Batch
+from vhem.estimators.sequence_clustering import SequenceClustering
+from vhem.models import H3M
+from vhem.sequences import Sequences, SequencesLike, as_sequences
+
+
+class Study(NamedTuple):
+    """Sequences sorted by subject."""
+
+    batch: Batch
+
+    @staticmethod
+    def of(sequences: SequencesLike, groups: Iterable[Any] | None) -> Study:
+        """Return the study; subjects are `groups`, the sequences' own groups, or else the sequences."""
+        data = as_sequences(sequences)
+        return Study(Batch.of(data, data.groups if groups is None else groups, None))
+
+    @property
+    def n(self) -> int:
+        """Number of subjects."""
+        return len(self.batch.ids)
+
+    def sequences(self) -> Sequences:
+        """Return the sequences."""
+        return Sequences.from_concatenated(self.batch.X, self.batch.lengths)
+
+    def take(self, subjects: IntArray) -> Study:
+        """Return some subjects, who may occur several times; they are then different subjects."""
+        whole, first = self.batch, np.searchsorted(self.batch.groups, np.arange(self.n + 1))
+        chosen = np.concatenate([np.arange(first[s], first[s + 1]) for s in subjects])
+        owner = np.repeat(np.arange(len(subjects)), np.diff(first)[subjects])
+        return Study(whole.cut(chosen, whole.lengths[chosen], owner, list(range(len(subjects)))))
+
+    def halves(self) -> tuple[Study, Study]:
+        """Return every other sequence of each subject, and the rest; a single sequence is cut in the middle."""
+        b = self.batch
+        counts = np.bincount(b.groups)
+        place = np.arange(len(b.groups)) - np.searchsorted(b.groups, b.groups)
+        single = counts[b.groups] == 1
+        if (b.lengths[single] < 2).any():
+            k = int(b.groups[single][np.argmax(b.lengths[single] < 2)])
+            raise InputError(
+                "{subject!r} has a single observation, which cannot be halved", "leave out who has so few",
+                subject=b.ids[k],
+            )  # fmt: skip
+        first, second = single | (place % 2 == 0), single | (place % 2 == 1)
+        lengths = np.where(single, b.lengths // 2, b.lengths)
+        one = b.cut(np.flatnonzero(first), lengths[first], b.groups[first], b.ids)
+        return Study(one), Study(_ends(b, np.flatnonzero(second), (b.lengths - np.where(single, lengths, 0))[second]))
+
+
+def _ends(batch: Batch, sequences: IntArray, lengths: IntArray) -> Batch:
+    """Return the last frames of some sequences."""
+    shifted = batch._replace(offsets=batch.offsets.copy())
+    made = shifted.cut(sequences, lengths, batch.groups[sequences], batch.ids)
+    rows = np.concatenate(
+        [np.arange(batch.offsets[s + 1] - n, batch.offsets[s + 1]) for s, n in zip(sequences, lengths, strict=True)]
+    )
+    return made._replace(X=batch.X[rows])
+
+
+class Fitted(NamedTuple):
+    """What a run of the clustering found."""
+
+    labels: IntArray
+    centers: H3M
+    responsibilities: FloatArray
+    bound: float
+
+
+def check_pipeline(estimator: Any) -> SequenceClustering:
+    """Return the estimator, which must cluster sequences."""
+    if isinstance(estimator, (int, np.integer)):
+        return SequenceClustering(int(estimator))
+    if not isinstance(estimator, SequenceClustering):
+        raise InputTypeError(
+            "{estimator} must be a SequenceClustering or a number of clusters, got {kind}",
+            kind=type(estimator).__name__,
+        )
+    return estimator
+
+
+def run_again(estimator: SequenceClustering, study: Study, n_clusters: int, seed: int) -> Fitted:
+    """Cluster a study from the beginning, without a word about what is odd in it."""
+    if study.n < n_clusters:
+        raise InputError(
+            "{n:subject} cannot form {k} clusters", "give more", n=Count(study.n), k=n_clusters
+        )  # fmt: skip
+    model = clone(estimator).set_params(n_clusters=n_clusters, random_state=seed, callback=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(study.sequences(), groups=study.batch.groups)
+    return Fitted(model.labels_, model.centers_, model.responsibilities_, model.lower_bound_)

@@ -1,0 +1,69 @@
+"""Tables for people: what every result turns into before it is written as csv, xlsx, LaTeX, Word or HTML."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Table(NamedTuple):
+    """Rows of text under named columns."""
+
+    name: str  #: of the file, without an extension
+    title: str
+    columns: list[str]
+    rows: list[list[str]]
+    note: str = ""  #: what a reader must know, below the table
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """Return a number with a fixed number of digits after the point; large and tiny ones in fewer characters.
+
+    Examples
+    --------
+    >>> [number(x) for x in (0.12345, -3.0, 12345.678, 0.0001, float("nan"), None)]
+    ['0.123', '-3.000', '12345.7', '0.0001', '–', '–']
+    """
+    if value is None or math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value and abs(value) < 0.5 * 10**-digits:
+        return f"{value:.1g}"
+    return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.1f}"
+
+
+def p_value(p: float | None) -> str:
+    """Return a p-value as journals write it.
+
+    Examples
+    --------
+    >>> [p_value(p) for p in (0.0312, 0.0004, 1.0)]
+    ['.031', '< .001', '1.000']
+    """
+    if p is None or math.isnan(p):
+        return "–"
+    return "< .001" if p < 0.001 else f"{p:.3f}".removeprefix("0")
+
+
+def p_words(p: float) -> str:
+    """Return a p-value as part of a sentence.
+
+    Examples
+    --------
+    >>> p_words(0.0312), p_words(0.0001)
+    ('p = .031', 'p < .001')
+    """
+    shown = p_value(p)
+    return f"p {shown}" if shown.startswith("<") else f"p = {shown}"
+
+
+def interval(low: float, high: float, digits: int = 3) -> str:
+    """Return an interval.
+
+    Examples
+    --------
+    >>> interval(-0.5, 1.25, 2)
+    '[-0.50, 1.25]'
+    """
+    return f"[{number(low, digits)}, {number(high, digits)}]"
