@@ -71,7 +71,7 @@ def started(app, data, clusters=2, **model):
     return run
 
 
-def ended(app, run, seconds=120):
+def ended(app, run, seconds=300):
     done = wait_for(lambda: (now := app.get(f"/api/runs/{run}"))["state"] not in ("queued", "running") and now, seconds)
     assert done["state"] == "done", done
     return done
@@ -289,6 +289,27 @@ def test_progress_is_read_as_it_is_written(tmp_path):
     assert progress.last_words() == "no disk."
 
 
+def test_the_curve_is_that_of_the_latest_fit(tmp_path):
+    path = tmp_path / "progress.jsonl"
+    points = [(1, 0), (1, 1), (2, 0), (2, 1), (1, 0), (1, 1)]  # two restarts, then another number of clusters
+    lines = [
+        json.dumps({"done": 0.1, "bound": -1.0 * k, "restart": r, "iteration": i}) for k, (r, i) in enumerate(points)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    progress = Progress(path)
+    progress.refresh()
+    assert progress.bounds == [[1, 0, -4.0], [1, 1, -5.0]]
+
+
+def test_a_run_that_cannot_start_does_not_keep_others_waiting(app, finished):
+    data, _ = finished
+    broken = app.store.new_run()
+    broken.write({**app.store.run(finished[1][0]).read(), "data": "0" * 12, "state": "queued", "made": 0.0})
+    app.post("/api/runs", {"data": data, "clusters": 50, "model": {}})
+    wait_for(lambda: broken.read()["state"] == "failed")
+    assert "no longer there" in broken.read()["error"]
+
+
 def test_a_command_writes_json_lines(table, tmp_path):
     command = [sys.executable, "-m", "vhem.cli", "cluster", str(table), "-k", "2", "-s", "2", "-o", str(tmp_path / "o")]
     said = subprocess.run([*command, "--progress", "json"], capture_output=True, text=True, check=True).stderr
@@ -339,7 +360,7 @@ def test_names_and_colours_go_into_the_report(app, finished):
     _, (two, _) = finished
     app.post(f"/api/runs/{two}/look", {"names": ["<Eyes>", ""], "colors": ["#112233"], "crop": [0, 300, 300, 0]})
     page = app.ask("GET", f"/api/runs/{two}/report")[2].decode()
-    assert '"clusterNames":["\\u003cEyes\\u003e",""],"colors":["#112233"],"crop":[0.0,300.0,300.0,0.0]' in page
+    assert '"clusterNames":["\\u003cEyes\\u003e"],"colors":["#112233"],"crop":[0.0,300.0,300.0,0.0]' in page
     for odd in ({"names": ["a"] * 9}, {"colors": ["red"]}, {"crop": [1, 2]}, {"names": "a"}):
         assert app.ask("POST", f"/api/runs/{two}/look", odd)[0] == 400
     assert app.ask("POST", f"/api/runs/{two}/look", {"crop": [1, 1, 2, 3]})[0] == 400  # the command's own words

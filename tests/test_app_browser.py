@@ -55,12 +55,12 @@ def go(browser, place):
     browser.execute_script("location.hash = arguments[0]", place)
 
 
-def find(browser, selector, seconds=60):
+def find(browser, selector, seconds=240):
     """Return an element once it is there."""
     return wait_for(lambda: next(iter(browser.find_elements(By.CSS_SELECTOR, selector)), None), seconds)
 
 
-def press(browser, text, seconds=60):
+def press(browser, text, seconds=240):
     """Click the button or link that begins with a text, as a user does: in view, in the middle."""
 
     def pressed():
@@ -81,7 +81,7 @@ def text_of(browser, selector="main"):
     return browser.execute_script("return document.querySelector(arguments[0]).innerText", selector)
 
 
-def shown(browser, text, seconds=60):
+def shown(browser, text, seconds=240):
     wait_for(lambda: text in text_of(browser), seconds)
 
 
@@ -108,7 +108,7 @@ def run_quickly(browser, clusters=2, states=2):
 
 def in_report(browser):
     """Enter the frame of the report."""
-    browser.switch_to.frame(find(browser, "iframe.report", 120))
+    browser.switch_to.frame(find(browser, "iframe.report", 300))
     return find(browser, ".card svg, .card")
 
 
@@ -126,7 +126,7 @@ def finished_run(app, browser, path):
     data = json.loads(app.ask("POST", f"/api/data?name={path.name}", path.read_bytes())[2])["id"]
     app.post(f"/api/data/{data}/look", {"roles": {}, "whole": True, "keep": True})
     (run,) = app.post("/api/runs", {"data": data, "clusters": 2, "model": {"states": 2, "starts": 1}})["ids"]
-    wait_for(lambda: app.get(f"/api/runs/{run}")["state"] == "done", 120)
+    wait_for(lambda: app.get(f"/api/runs/{run}")["state"] == "done", 300)
     return run
 
 
@@ -255,10 +255,10 @@ def test_reloading_and_a_second_tab_show_the_same_run(page, app, tmp_path):
     first = page.current_window_handle
     page.switch_to.new_window("tab")
     page.get(address)
-    find(page, "iframe.report", 120)
+    find(page, "iframe.report", 300)
     page.close()
     page.switch_to.window(first)
-    find(page, "iframe.report", 60)
+    find(page, "iframe.report", 240)
 
 
 def test_barriers_would_be_found(page):
@@ -333,7 +333,7 @@ def test_several_numbers_of_clusters_and_comparing_them(page, app, tmp_path):
     set_number(page, "Number of states", 2)
     press(page, "Run")
     wait_for(lambda: "#/run/" in page.current_url)
-    wait_for(lambda: all(run["state"] == "done" for run in app.get("/api/overview")["runs"]), 120)
+    wait_for(lambda: all(run["state"] == "done" for run in app.get("/api/overview")["runs"]), 300)
     page.refresh()
     slider = find(page, "#k")
     slider.send_keys(Keys.ARROW_RIGHT)

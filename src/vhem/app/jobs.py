@@ -34,6 +34,7 @@ class Queue:
         self._process: asyncio.subprocess.Process | None = None
         self._running: str | None = None
         self._stopping: set[str] = set()
+        self._hopeless: set[str] = set()  # runs whose failure could not even be written down
         self._closing = False
 
     async def serve(self) -> None:
@@ -41,16 +42,21 @@ class Queue:
         self._queue_again()
         while not self._closing:
             self._wake.clear()
-            waiting = [r for r in reversed(self._store.all_runs()) if r.read()["state"] == "queued"]
+            runs = [record for record in reversed(self._store.all_runs()) if record.id not in self._hopeless]
+            waiting = [record for record in runs if record.read()["state"] == "queued"]
             if not waiting:
                 await self._wake.wait()
                 continue
             try:
                 await self._run(waiting[0])
-            except NotFoundError:
-                continue  # it was removed while it waited
-            except OSError as fault:
-                waiting[0].update(state="failed", ended=now(), error=f"{fault.strerror}: check disk and permissions.")
+            except Exception as fault:  # whatever it is, the next run must not wait for ever
+                self._fail(waiting[0], fault)
+
+    def _fail(self, record: Record, fault: Exception) -> None:
+        self._hopeless.add(record.id)
+        with contextlib.suppress(NotFoundError, OSError):  # it was removed, or there is no room on the disk
+            record.update(state="failed", ended=now(), pid=None, error=f"The run could not be started: {fault}")
+            self._hopeless.discard(record.id)
 
     def add(self) -> None:
         """Note that something was queued."""
@@ -167,7 +173,10 @@ class Queue:
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGINT)
+            if os.name == "posix":
+                process.send_signal(signal.SIGINT)
+            else:  # Windows has no such signal; parts that are finished are on disk
+                process.terminate()
         try:
             await asyncio.wait_for(asyncio.shield(process.wait()), _PATIENCE)
         except TimeoutError:

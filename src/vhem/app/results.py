@@ -100,7 +100,10 @@ def _checked_look(given: dict[str, Any], n_clusters: int) -> dict[str, Any]:
         raise ChoiceError("The names of the clusters were not understood.")
     if not isinstance(colors, list) or not all(re.fullmatch(r"#[0-9a-fA-F]{6}", str(c)) for c in colors):
         raise ChoiceError("The colours were not understood.")
-    look: dict[str, Any] = {"names": [name.strip()[:_LONGEST] for name in names], "colors": colors}
+    said = [name.strip()[:_LONGEST] for name in names]
+    while said and not said[-1]:  # clusters without a name are numbered
+        said.pop()
+    look: dict[str, Any] = {"names": said, "colors": colors}
     for key in ("crop", "extent"):
         edges = given.get(key)
         if edges is None:
