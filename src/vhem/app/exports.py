@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from vhem.app.jobs import OUT
-from vhem.app.settings import Model, cluster_command, number_command, report_command, states_range
+from vhem.app.settings import (
+    COMPARE,
+    Model,
+    cluster_command,
+    number_command,
+    report_command,
+    states_range,
+    statistics_command,
+)
 from vhem.app.store import Record, Store
 from vhem.cli.run_folder import RunFolder
 from vhem.sequences.readers.options import extension
@@ -22,6 +30,8 @@ def commands_of(store: Store, run: Record) -> list[str]:
     model = Model.of(job["model"], job["clusters"])
     said = [number_command(table, job["roles"], model, *job["range"])] if job.get("range") else []
     said.append(cluster_command(table, job["roles"], model, out))
+    if (run.folder / OUT / COMPARE).is_dir():
+        said.append(statistics_command(out))
     picture = store.picture(store.data(job["data"]))
     said.append(report_command(out, job.get("look", {}), picture and Path(picture.name), job["title"]))
     return [shlex.join(["vhem", *words]) for words in said]
@@ -112,9 +122,9 @@ def write_zip(store: Store, run: Record, target: Path) -> None:
     job = run.read()
     table = store.data(job["data"])
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
-        for path in sorted((run.folder / OUT).iterdir()):
+        for path in sorted((run.folder / OUT).rglob("*")):
             if path.is_file():
-                file.write(path, path.name)
+                file.write(path, path.relative_to(run.folder / OUT))
         file.writestr("commands.txt", "\n".join(commands_of(store, run)) + "\n")
         file.writestr("repeat.py", script_of(store, run))
         if table.read().get("corrected"):

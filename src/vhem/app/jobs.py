@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vhem.app.progress import PROGRESS, Progress, begin_command
-from vhem.app.settings import Model, cluster_command, number_command, report_command
+from vhem.app.settings import Model, cluster_command, number_command, report_command, statistics_command
 from vhem.app.store import NotFoundError, Record, Store, now
 from vhem.cli.commands import INTERRUPTED
 
@@ -125,6 +125,8 @@ class Queue:
 
     async def _commands(self, record: Record, job: dict[str, Any]) -> int:
         """Run a job's commands one after another; return the exit code of the first that fails."""
+        if job.get("of"):
+            return await self._statistics(record, self._store.run(job["of"]))
         data = self._store.data(job["data"])
         table, out = self._store.table(data), record.folder / OUT
         clusters = job["clusters"]
@@ -140,12 +142,19 @@ class Queue:
         end = await self._command(record, [*cluster_command(table, job["roles"], model, out), "--overwrite"])
         return end or await self.report(record)
 
+    async def _statistics(self, record: Record, run: Record) -> int:
+        """Test the clusters of a finished run, and write its report again, which then shows what was found."""
+        end = await self._command(record, statistics_command(run.folder / OUT))
+        return end or await self._command(record, self._report_of(run))
+
     async def report(self, record: Record) -> int:
         """Write the report of a finished run."""
+        return await self._command(record, self._report_of(record))
+
+    def _report_of(self, record: Record) -> list[str]:
         job = record.read()
-        data = self._store.data(job["data"])
-        command = report_command(record.folder / OUT, job.get("look", {}), self._store.picture(data), job["title"])
-        return await self._command(record, command)
+        picture = self._store.picture(self._store.data(job["data"]))
+        return report_command(record.folder / OUT, job.get("look", {}), picture, job["title"])
 
     async def _command(self, record: Record, arguments: list[str]) -> int:
         begin_command(record.folder / PROGRESS, arguments[0], now())

@@ -16,6 +16,7 @@ _LIMITS = {  # of the numbers that may be chosen
     "clusters": (1, 1000), "mix": (1, 20), "starts": (1, 200), "restarts": (1, 1000), "tau": (1, 100_000),
     "center_states": (1, 100), "seed": (0, 2**31 - 1), "max_iter": (1, 100_000),
 }  # fmt: skip
+COMPARE = "compare"  #: the command that tests clusters, and the folder in that of a run where its tables are
 _CHOICES = {"covariance": ("diag", "full"), "topology": tuple(TOPOLOGIES), "per": ("auto", "sequence", "group")}
 
 
@@ -130,6 +131,11 @@ def number_command(table: Path, roles: dict[str, Any], model: Model, low: int, h
     """Return the arguments of `vhem` that compare numbers of clusters."""
     options = [word for word in model.arguments() if word != "--no-polish"]
     return ["number", str(table), *table_arguments(roles), "--clusters", f"{low}-{high}", *options, "--json"]
+
+
+def statistics_command(out: Path) -> list[str]:
+    """Return the arguments of `vhem` that test the clusters of a run."""
+    return [COMPARE, str(out)]
 
 
 def report_command(out: Path, look: dict[str, Any], picture: Path | None, title: str) -> list[str]:

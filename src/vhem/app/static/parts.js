@@ -68,6 +68,7 @@ export const CLUSTERS = (run) =>
       ? "1 cluster"
       : `${run.clusters} clusters`
     : `${run.range[0]} to ${run.range[1]} clusters, chosen automatically`;
+export const TITLE = (run) => `${run.of ? "Statistics of " : ""}${run.data_name}: ${CLUSTERS(run)}`;
 export const STATES = { queued: "waiting", running: "running", done: "done", failed: "failed", stopped: "stopped" };
 
 const STEPS = ["Data", "Model", "Run", "Result"];

@@ -58,18 +58,16 @@ function drawPath(one, found, picture, extent) {
   const image = picture
     ? [svg("image", { href: picture.src, x: 0, y: 0, width, height, preserveAspectRatio: "none", opacity: 0.75 })]
     : [];
-  const dots = points
-    .slice(0, 60)
-    .map(([x, y], k) =>
-      svg("circle", {
-        cx: x,
-        cy: y,
-        r: k ? 3 : 5,
-        fill: k ? COLORS[4] : COLORS[0],
-        stroke: "#fff",
-        "stroke-width": 0.8,
-      }),
-    );
+  const dots = points.slice(0, 60).map(([x, y], k) =>
+    svg("circle", {
+      cx: x,
+      cy: y,
+      r: k ? 3 : 5,
+      fill: k ? COLORS[4] : COLORS[0],
+      stroke: "#fff",
+      "stroke-width": 0.8,
+    }),
+  );
   return frame(
     width,
     height + 16,

@@ -24,6 +24,7 @@ export async function showResult(main, run) {
   const tabs = [
     ["Take away", takeAway],
     ["Names and colours", looks],
+    ["Statistics", statistics],
     ["Compare", comparing],
   ];
   const buttons = tabs.map(([name, draw]) =>
@@ -233,6 +234,24 @@ function cropper({ run, about }, look) {
   place.addEventListener("pointermove", (event) => from && draw(from, at(event)));
   place.addEventListener("pointerup", () => (from = null));
   return { node: el("div", {}, place, fields), value };
+}
+function statistics({ run, about }) {
+  const panel = el("section", { class: "panel", "aria-labelledby": "statistics-title" });
+  const go = primary(about.statistics ? "Test them again" : "Test the clusters", () =>
+    attempt(panel, async () => {
+      const made = await post(`/api/runs/${run.id}/statistics`);
+      location.hash = `#/run/${made.id}`;
+    }),
+  );
+  const words = about.statistics
+    ? "The report has a section Statistics; its tables, for a paper, are in the zip file."
+    : "Are the clusters more than chance, and how do they differ? The whole clustering is repeated on many simulated data sets, which takes about as long as 200 runs. It waits its turn, and you can go on meanwhile; the report then has a section Statistics.";
+  panel.append(
+    el("h2", { id: "statistics-title" }, "Statistics"),
+    el("p", {}, words),
+    el("div", { class: "onward" }, go),
+  );
+  return panel;
 }
 function comparing({ run, about }) {
   const same = about.others.filter((other) => other.data === run.data),

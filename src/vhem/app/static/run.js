@@ -1,16 +1,25 @@
 // A run: how far it is, while it runs; its result, once it is done.
 import { el } from "./drawing.js";
 import { get, post, say, watch } from "./api.js";
-import { attempt, button, CLUSTERS, duration, markStep, primary, problem, section } from "./parts.js";
+import { attempt, button, duration, markStep, primary, problem, section, TITLE } from "./parts.js";
 import { boundCurve } from "./pictures.js";
 import { showResult } from "./result.js";
 
-const COMMANDS = { number: "Comparing numbers of clusters", cluster: "Clustering", report: "Writing the report" };
+const COMMANDS = {
+  compare: "Testing the clusters",
+  number: "Comparing numbers of clusters",
+  cluster: "Clustering",
+  report: "Writing the report",
+};
 
 export async function showRun(main, id) {
   const page = { main, id, state: null };
   watch(async () => {
     const run = await get(`/api/runs/${id}`);
+    if (run.state === "done" && run.of) {
+      location.hash = `#/run/${run.of}`;
+      return null;
+    }
     if (run.state === "done") {
       if (page.state) say("The run is done.");
       markStep(3);
@@ -25,7 +34,7 @@ export async function showRun(main, id) {
 // The parts of the page that stay while a run is in one state.
 function frame(page, run) {
   page.state = run.state;
-  page.title = el("h1", { class: "title" }, `${run.data_name}: ${CLUSTERS(run)}`);
+  page.title = el("h1", { class: "title" }, TITLE(run));
   page.bar = el(
     "div",
     { class: "bar", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 },
@@ -76,7 +85,7 @@ function update(page, run) {
   if (run.state !== "running") return;
   const { progress } = run,
     passed = run.now - run.started;
-  page.title.textContent = `${run.data_name}: ${CLUSTERS(run)}`;
+  page.title.textContent = TITLE(run);
   const stages = stagesOf(run);
   page.list.replaceChildren(
     ...stages.map(([name, state]) => el("li", { class: state, "aria-current": state === "now" ? "step" : null }, name)),
@@ -96,7 +105,7 @@ function update(page, run) {
   else page.curve.replaceChildren();
 }
 function stagesOf(run) {
-  const commands = run.range ? ["number", "cluster", "report"] : ["cluster", "report"];
+  const commands = run.of ? ["compare", "report"] : run.range ? ["number", "cluster", "report"] : ["cluster", "report"];
   const at = commands.indexOf(run.progress.command);
   return commands.flatMap((name, k) => {
     const state = k < at ? "past" : k === at ? "now" : "ahead";

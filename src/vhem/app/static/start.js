@@ -1,7 +1,7 @@
 // The first page: drop a table, or try the demo. And the list of runs.
 import { count, el } from "./drawing.js";
 import { get, post, remove, send, watch } from "./api.js";
-import { ago, attempt, button, CLUSTERS, dropZone, primary, section, STATES } from "./parts.js";
+import { ago, attempt, button, CLUSTERS, dropZone, primary, section, STATES, TITLE } from "./parts.js";
 
 const ACCEPT = ".csv,.tsv,.txt,.gz,.xlsx,.xls,.xlsm,.xlsb,.ods,.parquet,.pq,.npz,.bvh";
 
@@ -69,7 +69,7 @@ function runList(runs, title, again) {
   const row = (run) => {
     const place = el("li", {});
     place.append(
-      el("a", { href: `#/run/${run.id}` }, `${run.data_name}: ${CLUSTERS(run)}`),
+      el("a", { href: `#/run/${run.id}` }, TITLE(run)),
       el("span", { class: `state ${run.state}` }, STATES[run.state]),
       el("span", { class: "muted" }, ago(run.made)),
       run.state === "running" || run.state === "queued"
