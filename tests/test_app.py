@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from vhem.app.store import NotFoundError, Store, harmless_name
 from vhem.app.tables import reading_options
 from vhem.cli.run_folder import RunFolder
 from vhem.datasets import simulated_study
+from vhem.emissions import CHOICES
 
 
 def write_table(path, n_viewers=12, n_trials=4):
@@ -206,8 +208,21 @@ def test_settings_become_the_command():
     ]  # fmt: skip
 
 
+def test_kinds_of_values_become_families():
+    model = Model.of({"emissions": {"x": "gaussian", "n": "poisson", "y": "gaussian"}}, 2)
+    assert model.arguments() == ["--states", "3", "--emissions=x,y=gaussian", "--emissions=n=poisson"]
+    assert Model.of({"emissions": {"x": "gaussian"}}, 2).arguments() == ["--states", "3"]
+
+
+def test_the_page_knows_every_family():
+    page = (Path(vhem.__file__).parent / "app" / "static" / "model.js").read_text(encoding="utf-8")
+    known = page[page.index("const KINDS") : page.index("function kinds")]
+    assert [name for name in CHOICES if f"  {name}: [" not in known and f'  "{name}": [' not in known] == []
+
+
 @pytest.mark.parametrize("given", [
     {"states": 0}, {"states": [3, 2]}, {"states": "3"}, {"states": True}, {"tau": 0}, {"tau": 1.5}, {"seed": -1},
+    {"emissions": {"x": "round"}}, {"emissions": {"a,b": "poisson"}}, {"emissions": "poisson"},
     {"covariance": "round"}, {"topology": "; rm"}, [], {"mix": "1"},
 ])  # fmt: skip
 def test_odd_settings_are_refused(given):

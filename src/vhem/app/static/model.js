@@ -2,7 +2,7 @@
 import { el } from "./drawing.js";
 import { get, post } from "./api.js";
 import { attempt, duration, primary, section } from "./parts.js";
-import { THUMBS } from "./thumbs.js";
+import { shape, THUMBS } from "./thumbs.js";
 
 const whole = (value, otherwise) =>
   value === "" || value === undefined || Number.isNaN(Number(value)) ? otherwise : Number(value);
@@ -226,6 +226,7 @@ function more(page) {
         THUMBS["left-right"],
       ),
     ),
+    kinds(page),
     el("h3", {}, "Fine points"),
     grouped
       ? setting(
@@ -290,6 +291,51 @@ function more(page) {
       number(page, "seed", { low: 0, high: 2 ** 31 - 1, placeholder: "0", label: "Seed" }),
     ),
   );
+}
+// What states emit, value by value: the family of distributions.
+const KINDS = {
+  gaussian: [
+    "measurement",
+    "Numbers that scatter about a mean: places, sizes, degrees.",
+    [2, 8, 22, 42, 52, 42, 22, 8, 2],
+  ],
+  categorical: ["category", "One of several kinds.", [20, 0, 44, 0, 12, 0, 30]],
+  bernoulli: ["yes or no", "0 or 1: something happens, or does not.", [0, 18, 0, 0, 0, 46, 0]],
+  poisson: ["count", "How often something happens.", [10, 30, 44, 38, 22, 10, 4, 1]],
+  negativebinomial: ["uneven count", "Counts that vary more than by chance.", [44, 30, 22, 16, 12, 9, 7, 5, 4]],
+  exponential: ["waiting time", "Positive; short times are the most common.", [52, 38, 27, 19, 13, 9, 6, 4]],
+  gamma: ["duration or amount", "Positive, with a typical size.", [4, 30, 46, 38, 26, 16, 9, 5, 3]],
+  "zero-gamma": ["amount or nothing", "Zero, or positive: rain, spending.", [50, 0, 8, 26, 30, 22, 12, 6]],
+  beta: ["share", "Between 0 and 1.", [6, 16, 28, 38, 44, 44, 36, 20]],
+  vonmises: ["direction", "An angle in radians, which begins again after a turn.", [36, 20, 8, 4, 2, 4, 8, 20, 36]],
+};
+function kinds(page) {
+  const { values, categories } = page.table.understood,
+    chosen = (page.chosen.model.emissions ??= {});
+  if (values.length > 20) return null;
+  const usual = (name) => ((categories || []).includes(name) ? "categorical" : "gaussian");
+  const row = (name) => {
+    const now = chosen[name] || usual(name),
+      place = el("div", { class: "setting" });
+    const change = (event) => {
+      values.forEach((other) => (chosen[other] ??= usual(other)));
+      chosen[name] = event.target.value;
+      place.replaceWith(row(name));
+      document.getElementById(`kind-${values.indexOf(name)}`).focus();
+    };
+    const options = Object.entries(KINDS).map(([key, [label]]) =>
+      el("option", { value: key, selected: key === now }, label),
+    );
+    const id = `kind-${values.indexOf(name)}`,
+      [, words, bars] = KINDS[now];
+    place.append(
+      shape(bars, words),
+      el("div", {}, el("strong", {}, name), el("p", { class: "muted" }, words)),
+      el("select", { id, "aria-label": `Kind of ${name}`, onchange: change }, options),
+    );
+    return place;
+  };
+  return el("div", {}, el("h3", {}, "Kind of each value"), values.map(row));
 }
 function wish(page) {
   const c = page.chosen;

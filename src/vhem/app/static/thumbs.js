@@ -32,6 +32,20 @@ const fewStates = (n, c) =>
   Array.from({ length: n }, (_, k) =>
     blob(18 + (84 / Math.max(1, n - 1)) * k * (n > 1), 35 + (k % 2 ? -10 : 10) * (n > 1), 12, 12, c[k]),
   );
+// The shape of a distribution, as bars.
+export const shape = (heights, label) =>
+  thumb(
+    label,
+    ...heights.map((h, k) =>
+      svg("rect", {
+        x: 8 + (k * 104) / heights.length,
+        y: 62 - h,
+        width: 104 / heights.length - 2,
+        height: h,
+        fill: COLORS[4],
+      }),
+    ),
+  );
 export const THUMBS = {
   clusters: () => thumb("Three groups of dots", ...cloud(26, 24, 0), ...cloud(62, 48, 1), ...cloud(96, 22, 2)),
   auto: () =>
