@@ -249,6 +249,16 @@ def test_long_sequences_do_not_make_tau_long(tmp_path):
     assert "(tau 50, the median length of the sequences, at most 50)" in shown
 
 
+def test_ctrl_c_while_the_package_is_imported(tmp_path):
+    (tmp_path / "vhem").mkdir()
+    (tmp_path / "vhem" / "__init__.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n")
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    folders = [str(tmp_path), str(Path(__file__).parents[1] / "src")]
+    code += f"import sys; sys.path[:0] = {folders!r}\nfrom vhem_command import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "vhem: interrupted. Nothing was written.\n")
+
+
 def test_info_names_ignored_columns_and_notes_doubts(tmp_path):
     rows = "".join(f"{k % 3},{k},7,hello\n" for k in range(12))
     (tmp_path / "t.csv").write_text("id,x,same,remark\n" + rows)
