@@ -24,7 +24,7 @@ export async function showResult(main, run) {
   const tabs = [
     ["Take away", takeAway],
     ["Names and colours", looks],
-    ["Statistics", statistics],
+    ...(about.testable ? [["Statistics", statistics]] : []),
     ["Compare", comparing],
   ];
   const buttons = tabs.map(([name, draw]) =>
