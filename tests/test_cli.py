@@ -166,8 +166,10 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     assert run("score", tmp_path / "three" / "centers.vhem", path).stdout.startswith(
         "id,group,log_likelihood,per_frame,cluster"
     )
+    assert RunFolder(tmp_path / "three").sequences() == sequences, "of the run that it was made from"
+    run("cluster", tmp_path / "people" / "hmms.vhem", "-k", 3, "--tau", 8, "-o", tmp_path / "of-a-file")
     with pytest.raises(FileNotFoundError, match="was made from models"):
-        RunFolder(tmp_path / "three").sequences()
+        RunFolder(tmp_path / "of-a-file").sequences()
 
 
 def test_mixture(study, tmp_path):

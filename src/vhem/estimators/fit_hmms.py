@@ -344,9 +344,10 @@ def _warn(report: FitReport, batch: Batch, plan: FitPlan, channels: list[str]) -
     if plan.limits.tol > 0 and not report.converged.all():
         who = f"{K - report.converged.sum()} of {K} HMMs"
         warn(NotConvergedWarning(who, "their likelihood", plan.limits.max_iter))
-    if report.n_floored.any():
-        still = still_channels(batch.X, batch.frame_offsets, channels)
-        _warn_of_counts(report.n_floored, AT_FLOOR, *([STILL] if still else []), still=still)
+    if report.n_floored.any() and (still := still_channels(batch.X, batch.frame_offsets, channels)):
+        _warn_of_counts(report.n_floored, AT_FLOOR, STILL, still=still)
+    else:
+        _warn_of_counts(report.n_floored, AT_FLOOR)
     _warn_of_counts(report.n_reseeded, REINITIALISED, "{n_states} may be too large")
     _warn_of_counts(report.n_falls, LOWERED)
 

@@ -312,7 +312,10 @@ class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
             warn(NotConvergedWarning("MixtureOfHMMs", "the likelihood", self.max_iter))
         empty = self.n_empty_clusters_
         warn_if_any(empty, "{n:HMM} {n:has|have} no sequence", "ask for fewer", "raise {n_init}")
-        warn_if_any(self.n_floored_, AT_FLOOR, *([STILL] if still else []), still=still)
+        if still:
+            warn_if_any(self.n_floored_, AT_FLOOR, STILL, still=still)
+        else:
+            warn_if_any(self.n_floored_, AT_FLOOR)
         warn_if_any(self.n_falls_, LOWERED)
 
 
