@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated
 
 import numpy as np
@@ -35,6 +36,7 @@ from vhem.cli.shared import (
 from vhem.estimators.selection import ClusterNumbers
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.estimators.vhem import VHEM
+from vhem.inference.pieces import disconnected_centers
 from vhem.models import H3M
 from vhem.sequences import Sequences
 
@@ -107,6 +109,7 @@ def cluster(
         if polish and isinstance(found.content, Sequences) and len(hmms) > fit.n_clusters:
             session.begin(f"refining {fit.n_clusters} clusters on the sequences", Doing.CLUSTERING)
             final = _polished(found.content, hmms, fit.n_clusters, center_states, learning, run)
+        warn_of_pieces(final.centers_, length)
         rows = summary.of_clusters(final.centers_, hmms.ids, final.labels_, length, final.responsibilities_)
         numbers = {
             "input": summary.of_input(found),
@@ -132,6 +135,12 @@ def cluster(
         writer.finish(text, numbers)
         forget_parts(out)
     show(f"{text}\n\n{writer.told()}", numbers, run.json)
+
+
+def warn_of_pieces(centers: H3M, length: int) -> None:
+    """Warn about centres whose states hardly communicate."""
+    for found in disconnected_centers(centers, length):
+        warnings.warn(found.sentence(), stacklevel=2)
 
 
 def _choice_text(compared: ClusterNumbers | None) -> str:
