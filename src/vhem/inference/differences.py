@@ -181,11 +181,16 @@ def _numbers(h3m: H3M, states: list[int], names: list[str], length: int) -> dict
     for place, s in enumerate(states):
         made |= {f"state {place + 1}: {name}": means[:, s, j] for j, name in enumerate(names)}
         made[f"state {place + 1}: share of time"] = share[:, s]
-        made[f"state {place + 1}: frames per visit"] = 1 / np.maximum(1 - h3m.transmat[:, s, s], 1e-12)
+        made[f"state {place + 1}: frames per visit"] = _visit(h3m.transmat[:, s, s], length)
     for (p, s), (q, t) in itertools.product(enumerate(states), repeat=2):
         if p != q:
             made[f"from {p + 1} to {q + 1}"] = h3m.transmat[:, s, t]
     return made
+
+
+def _visit(stay: FloatArray, length: int) -> FloatArray:
+    """Return how long a visit lasts on average in a sequence of a given length: 1 + a + … + a^(T-1)."""
+    return np.asarray(sum(stay**t for t in range(length)))
 
 
 def description_table(centers: H3M, length: int) -> Table:
