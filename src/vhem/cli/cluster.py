@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -95,7 +95,7 @@ def cluster(
         length, why = chosen_tau(tau, found)
         settings = VHEM(
             candidates[0], n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts,
-            max_iter=learning.max_iter, random_state=run.seed, n_jobs=run.jobs,
+            max_iter=learning.max_iter, weight_form=_weight_form(found), random_state=run.seed, n_jobs=run.jobs,
         )  # fmt: skip
         compared = None
         if len(set(candidates)) > 1:
@@ -169,6 +169,11 @@ def _polished(
     return SequenceClustering(
         clusters, states, learning.mix, learning.covariance, learning.topology, random_state=run.seed, n_jobs=run.jobs
     ).fit(sequences, groups=names, hmms=hmms)
+
+
+def _weight_form(found: Any) -> str:
+    """Return how clusters are weighted: by cases if these have weights."""
+    return "virtual" if getattr(found.content, "weights", None) is not None else "models"
 
 
 def _agreement_text(fit: VHEM, final: SequenceClustering) -> str:

@@ -68,7 +68,16 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
         models.append(done)
         if folder is not None:
             remember(f"{part + 1} of {n_parts} parts are kept in {folder}; the same command resumes from there.")
-    return models[0] if n_parts == 1 else H3M.pool(models)
+    return _weighted(models[0] if n_parts == 1 else H3M.pool(models), parts)
+
+
+def _weighted(hmms: H3M, parts: Parts) -> H3M:
+    """Return the HMMs with the weights of the cases that they were learned from."""
+    cases = parts.sequences.weights
+    if cases is None:
+        return hmms
+    means = np.bincount(parts.owner, cases) / np.bincount(parts.owner)
+    return hmms.with_weights(means / means.sum())
 
 
 def owners_of_hmms(sequences: Sequences, learning: LearningOptions) -> list[Any] | None:

@@ -29,6 +29,7 @@ class Batch(NamedTuple):
     weights: FloatArray  #: (n,)
     ids: list[Any]  #: one per group
     emissions: Components  #: one component without leading axes, of the family that the frames are to be modelled by
+    cases: FloatArray | None = None  #: (K,) how many cases each group stands for, 1 on average; None: as many as others
 
     @property
     def lengths(self) -> IntArray:
@@ -79,20 +80,28 @@ class Batch(NamedTuple):
     ) -> Batch:
         """Sort sequences by group, groups in the order of their first sequence; without groups, each is its own.
 
-        `emissions` is one component of the family that the frames are to be modelled by; a Gaussian if not given.
+        `emissions` is one component of the family that the frames are to be modelled by; a Gaussian if not given. If
+        there is no `sample_weight`, the sequences' case weights are used: their average in a group becomes its `cases`.
         """
+        if sample_weight is None and sequences.weights is not None:
+            return Batch.of(sequences, groups, sequences.weights, emissions)._with_cases()
         like = Gaussian(np.zeros(sequences.n_dims), np.ones(sequences.n_dims)) if emissions is None else emissions
         check_frames(sequences, like)
         weights = _checked_weights(sample_weight, len(sequences))
         if groups is None:
-            whole = (sequences.X, sequences.offsets, np.arange(len(sequences)), weights, list(sequences.ids), like)
-            return Batch(*whole)._checked()
+            rows = (sequences.X, sequences.offsets, np.arange(len(sequences)), weights, list(sequences.ids), like)
+            return Batch(*rows)._checked()
         names, index = _numbered(groups, len(sequences))
         order = np.argsort(index, kind="stable")
         whole = Batch(sequences.X, sequences.offsets, index, weights, names, like)._checked()
         if (order == np.arange(len(order))).all():
             return whole
         return whole.cut(order, sequences.lengths[order], index[order], names)
+
+    def _with_cases(self) -> Batch:
+        """Return case weights as those of groups, and what is left of them inside groups as weights of sequences."""
+        cases = np.bincount(self.groups, self.weights) / np.bincount(self.groups)
+        return self._replace(weights=self.weights / cases[self.groups], cases=cases / cases.mean())
 
     def _checked(self) -> Batch:
         total = np.bincount(self.groups, self.weights, len(self.ids))

@@ -80,7 +80,8 @@ covariance_type : {"diag", "full"}
     Form of the covariances."""
 _EMISSIONS = """\
 emissions : str
-    What the states emit: "gaussian", "categorical" (codes 0, 1, …) or "poisson" (counts)."""
+    What the states emit: "gaussian", "categorical" (codes 0, 1, …) or "poisson" (counts). Sequences whose channels
+    hold categories are "categorical" without being told."""
 _TOPOLOGY = """\
 topology : {"ergodic", "left-right", "left-right-skip"}
     Which transitions are possible: all; to stay or move on to the next state; or also to skip one. Left-right HMMs

@@ -124,7 +124,8 @@ def fit_hmms(
         How to choose among several `n_states`. "held-out" learns without every fifth sequence of a group, or without
         the last fifth of a single sequence, and takes the likelihood of what was left out.
     sample_weight : array of shape (n,), optional
-        How much each sequence counts.
+        How much each sequence counts. If not given, the case weights of the sequences, if they have any: they count
+        inside groups, and become the weights of the HMMs.
     startprob_prior, transmat_prior : float
         Dirichlet priors: pseudo-counts of first frames, and of transitions from every state, spread over all that are
         possible. The default of 0.1 is negligible against a hundred frames, and keeps an HMM learned from thirty from
@@ -167,8 +168,9 @@ def fit_hmms(
     -------
     h3m : H3M
         One HMM per sequence, with the ids of the sequences, or per group, with the labels as ids, in the order of first
-        appearance (with `conditions`, ids are pairs of group and condition); uniform weights. States that explain the
-        most frames come first, except that left-right HMMs keep their order in time, and a given `init` its own.
+        appearance (with `conditions`, ids are pairs of group and condition); weights are uniform, or those of the
+        cases. States that explain the most frames come first, except that left-right HMMs keep their order in time, and
+        a given `init` its own.
     report : FitReport
         What happened; only with `return_report`.
 
@@ -223,7 +225,8 @@ def fit_hmms(
         *(chosen.n_floored, chosen.n_reseeded, chosen.n_falls),
     )
     _warn(report, batch, plan)
-    h3m = H3M.of_models(chosen.models, ids=batch.ids)
+    weights = None if batch.cases is None else batch.cases / batch.cases.sum()
+    h3m = H3M.of_models(chosen.models, weights, batch.ids, checked._remembered)
     return (h3m, report) if return_report else h3m
 
 

@@ -20,6 +20,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.kmeans import kmeans
 from vhem.models import H3M
 from vhem.sequences import SequencesLike, as_sequences
+from vhem.sequences.channels import Channels
 
 _START_ITERATIONS = 5  # of Baum-Welch, for the HMMs that EM starts from
 _PRIOR = 0.1  # pseudo-counts, as in `fit_hmms`
@@ -88,7 +89,11 @@ def fit_mixtures(
     batch = Batch.of(checked, groups, None, plan.template(checked))
     problem, start = _begin(batch, n_components, plan, generator(random_state))
     result = run(problem, start, plan.limits)
-    done = {int(g): _mixture(part.state, row, n_components) for part in result.ended for row, g in enumerate(part.rows)}
+    done = {
+        int(g): _mixture(part.state, row, n_components, checked._remembered)
+        for part in result.ended
+        for row, g in enumerate(part.rows)
+    }
     return [done[g] for g in range(len(batch.ids))]
 
 
@@ -115,9 +120,10 @@ def _begin(batch: Batch, K: int, plan: FitPlan, rng: np.random.Generator) -> tup
     return problem, Mixtures(models, weights / weights.sum(axis=1, keepdims=True))
 
 
-def _mixture(mixtures: Mixtures, row: int, K: int) -> H3M:
+def _mixture(mixtures: Mixtures, row: int, K: int, channels: Channels | None) -> H3M:
     """Return one mixture, without HMMs that no sequence belongs to."""
     weights = mixtures.weights[row]
     order = np.argsort(-weights, kind="stable")
     order = order[weights[order] > _NO_WEIGHT]
-    return H3M.of_models(mixtures.models.take(row * K + order), weights[order] / weights[order].sum())
+    models = mixtures.models.take(row * K + order)
+    return H3M.of_models(models, weights[order] / weights[order].sum(), channels=channels)

@@ -31,6 +31,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models import H3M
 from vhem.sequences import Sequences, SequencesLike, as_sequences
+from vhem.sequences.channels import Channels
 
 
 @documented
@@ -163,7 +164,8 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         y : ignored
             Ignored; present for API consistency.
         sample_weight : array of shape (n,), optional
-            How much each sequence counts.
+            How much each sequence counts. If not given,
+            the case weights of the sequences, if they have any.
 
         Returns
         -------
@@ -173,7 +175,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         del y
         clock = Clock.start(self.time_limit)
         plan = self._plan(clock)
-        sequences = as_sequences(X)
+        sequences = self.init.coded(X) if isinstance(self.init, H3M) else as_sequences(X)
         if not isinstance(self.init, H3M):
             check_enough("n_components", self.n_components, len(sequences), "sequence")
         batch = Batch.of(sequences, [0] * len(sequences), sample_weight, plan.template(sequences))
@@ -182,7 +184,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.restarts_ = [
             Restart(name, np.array(r.bounds), bool(r.converged[0])) for name, r in zip(names, runs, strict=False)
         ]
-        self._keep(best, self._problem(best.state.models, batch, plan))
+        self._keep(best, self._problem(best.state.models, batch, plan), sequences._remembered)
         self._warn()
         return self
 
@@ -284,7 +286,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
             strict=plan.priors.are_none, n_threads=plan.n_threads,
         )  # fmt: skip
 
-    def _keep(self, best: Run, problem: MixtureProblem) -> None:
+    def _keep(self, best: Run, problem: MixtureProblem, channels: Channels | None) -> None:
         models, weights = best.state.models, best.state.weights[0]
         self.n_floored_ = int(models.components.n_at_floor(problem.prior.emissions).sum())
         if not isinstance(self.init, H3M):
@@ -293,7 +295,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
             else:
                 order = np.argsort(-weights, kind="stable")
                 models, weights = models.take(order), weights[order]
-        self.model_ = H3M.of_models(models, weights)
+        self.model_ = H3M.of_models(models, weights, channels=channels)
         self.lower_bounds_ = np.array(best.bounds)
         self.lower_bound_ = best.bounds[-1]
         self.n_iter_ = len(best.bounds) - 1

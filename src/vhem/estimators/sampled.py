@@ -28,6 +28,7 @@ from vhem.kernels.reduction import BaseModels
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 from vhem.models.sampling import sample
+from vhem.sequences.channels import Channels
 
 _FLOOR = 1e-6  # of the narrowest input's variance, below which no centre may fall
 
@@ -141,7 +142,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         limits = Limits(max_iter=self.max_iter, tol=self.tol)
         runs = [run(problem, start, limits) for start in self._starts(h3m[used], rng)]
         best = max(runs, key=lambda one: one.bounds[-1])
-        self._keep(best, self._problem(*drawn, h3m))
+        self._keep(best, self._problem(*drawn, h3m), h3m._channels)
         if not self.converged_ and self.tol > 0:
             warnings.warn(NotConvergedWarning("SampledHEM", "the objective", self.max_iter), stacklevel=2)
         return self
@@ -211,11 +212,11 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
             return int(self.init.n_states.max())
         return CenterShape.like(h3m.parameters, self.n_clusters, self.n_states).n_states
 
-    def _keep(self, best: Run, problem: MixtureProblem) -> None:
+    def _keep(self, best: Run, problem: MixtureProblem, channels: Channels | None) -> None:
         models, weights = best.state.models, best.state.weights[0]
         if not isinstance(self.init, H3M):
             models, weights = canonical_order(models, weights)
-        self.centers_ = H3M.of_models(models, weights)
+        self.centers_ = H3M.of_models(models, weights, channels=channels)
         self.responsibilities_ = problem.e_step(self._centers()).responsibilities
         self.labels_ = self.responsibilities_.argmax(1)
         self.lower_bounds_, self.lower_bound_ = np.array(best.bounds), best.bounds[-1]

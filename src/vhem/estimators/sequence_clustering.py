@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough
 from vhem._support.errors import Count, FitWarning, InputError
+from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.baum_welch import Fits
@@ -38,6 +39,7 @@ from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
 from vhem.models import H3M
 from vhem.sequences import SequencesLike, as_sequences
+from vhem.sequences.channels import Channels
 
 _TAU = 10  # frames by which ergodic HMMs are compared; left-right ones are compared over the typical length
 _EM_ITERATIONS = 5  # of EM on the sequences, before items may vary
@@ -63,7 +65,7 @@ class _Candidate(NamedTuple):
 
 
 @documented
-class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class SequenceClustering(LabelFrame, Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster sequences, or people with several sequences each, and learn an HMM for each cluster.
 
     There are three stages, each starting from the one before. First, one HMM per item (a sequence, or all sequences of
@@ -169,7 +171,8 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         groups : list, optional
             One label per sequence (a person, say): those with equal labels are clustered as one item.
         sample_weight : array of shape (n,), optional
-            How much each sequence counts.
+            How much each sequence counts in its item. If not given, the case weights of the sequences, if they have
+            any: they say how much each item counts, and items do not vary then (the third stage is left out).
         hmms : H3M, optional
             One HMM per item, in the order of the items, where they are learned already: the first stage then
             compares these.
@@ -182,7 +185,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         del y
         check_parameters(self)
         plan, rng = self._plan(), generator(self.random_state)
-        sequences = as_sequences(X)
+        sequences = as_sequences(X) if hmms is None else hmms.coded(X)
         batch = Batch.of(sequences, groups, sample_weight, plan.template(sequences) if hmms is None else _like(hmms))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
         if hmms is None:
@@ -190,14 +193,15 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
             models = {name: fit.models for name, fit in fits.items()}
         else:
             models = {"plain": _checked_hmms(hmms, batch)}
-        self.hmms_ = H3M.of_models(models["arithmetic" if "arithmetic" in models else "plain"], ids=batch.ids)
+        own, channels = models["arithmetic" if "arithmetic" in models else "plain"], sequences._remembered
+        self.hmms_ = H3M.of_models(own, ids=batch.ids, channels=channels)
         partitions = self._partitions(batch, models, rng)
         self._tell("hmms", 0.0)
         candidates = [self._learned(name, labels, batch, plan, rng) for name, labels in partitions.items()]
         best = max(candidates, key=lambda one: one.objective)
         if best.scores is not None:
             best = self._searched(best, batch, plan, rng)
-        self._keep(self._learned_on(best, batch, plan), batch)
+        self._keep(self._learned_on(best, batch, plan), batch, channels)
         self.candidates_ = {one.name: one.objective for one in candidates}
         return self
 
@@ -212,7 +216,7 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     def predict_proba(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> FloatArray:
         """Return the probability of each cluster for each sequence, or for each group of sequences."""
         check_is_fitted(self)
-        batch = Batch.of(as_sequences(X), groups, None, _like(self.centers_))
+        batch = Batch.of(self.centers_.coded(X), groups, None, _like(self.centers_))
         problem = _item_problem(batch, self.centers_.parameters, n_threads(self.n_jobs))
         return problem.e_step(Mixtures(self.centers_.parameters, self.centers_.weights[None])).responsibilities
 
@@ -302,7 +306,8 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     def _may_vary(self, batch: Batch) -> bool:
         d = batch.X.shape[1] if self.covariance_type == "diag" else batch.X.shape[1] ** 2
         numbers = len(batch.ids) * self.n_clusters * self.n_states * (self.n_states + 4 * d)
-        return self.n_mix == 1 and numbers <= _MOST_NUMBERS and isinstance(batch.emissions, Gaussian)
+        plain = isinstance(batch.emissions, Gaussian) and batch.cases is None
+        return plain and self.n_mix == 1 and numbers <= _MOST_NUMBERS
 
     def _varied(self, made: _Candidate, problem: MixtureProblem, n_iter: int) -> _Candidate:
         emissions: Any = problem.prior.emissions
@@ -329,13 +334,13 @@ class SequenceClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
             responsibilities=done.expected.responsibilities,
         )  # fmt: skip
 
-    def _keep(self, best: _Candidate, batch: Batch) -> None:
-        models, shares = best.models, best.responsibilities.mean(axis=0)
+    def _keep(self, best: _Candidate, batch: Batch, channels: Channels | None) -> None:
+        models, shares = best.models, np.average(best.responsibilities, axis=0, weights=batch.cases)
         order, states = orders(models, shares)
         if self.topology == "ergodic":
             models = models.reordered(states)
         z = best.responsibilities[:, order]
-        self.centers_ = H3M.of_models(models.take(order), shares[order] / shares.sum())
+        self.centers_ = H3M.of_models(models.take(order), shares[order] / shares.sum(), channels=channels)
         self.responsibilities_, self.labels_ = z, z.argmax(axis=1)
         self.ids_ = list(batch.ids)
         self.stages_ = {"hmms": best.first, "em": best.after_em, "final": self.labels_}
@@ -420,7 +425,8 @@ def _compared(models: Models, tau: int) -> BaseModels:
 def _item_problem(batch: Batch, models: Models, threads: int) -> MixtureProblem:
     """Return EM in which all sequences of an item belong to one cluster."""
     n = len(batch.ids)
-    items = Items(batch.groups, batch.weights, np.ones(n), np.zeros(n, dtype=np.int64))
+    cases = np.ones(n) if batch.cases is None else batch.cases
+    items = Items(batch.groups, batch.weights, cases, np.zeros(n, dtype=np.int64))
     whole = batch._replace(groups=np.zeros_like(batch.groups), ids=[0])
     scale = Scale.of(whole).repeated(len(models))
     prior = Priors(reg_covar=1e-3).spread(models.startprob > 0, models.transmat > 0, scale)

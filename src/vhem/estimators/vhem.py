@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough
 from vhem._support.errors import FitWarning, NotConvergedWarning, warn_if_any
+from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import Saveable, register_estimator
 from vhem.em.cluster_starts import STARTS, CenterShape
@@ -31,6 +32,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.reduction import BaseModels, Shortcuts
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
+from vhem.sequences.channels import Channels
 
 _RESTARTS, _RESTARTS_OF_MANY = 12, 4  # of random starts, by default: small problems cost nothing, and bounds differ
 _MANY_PAIRS = 50_000  # inputs times clusters
@@ -38,7 +40,7 @@ _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
 @documented
-class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class VHEM(LabelFrame, Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Cluster hidden Markov models by the distributions they represent.
 
     The inputs are an H3M, a weighted collection of HMMs. Each cluster is summarised by a new HMM, its centre, chosen so
@@ -225,7 +227,7 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         self.restarts_ = [
             Restart(n, np.array(r.bounds), bool(r.converged[0])) for n, r in zip(names, runs, strict=True)
         ]
-        self._keep(runs[best], ordered=start is None)
+        self._keep(runs[best], ordered=start is None, channels=h3m._channels)
         self._assign(shards, h3m, used)
         self._warn(runs[best], len(used))
         return self
@@ -334,12 +336,12 @@ class VHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ig
         if self.callback is not None:
             self.callback(progress)
 
-    def _keep(self, best: Run, ordered: bool) -> None:
+    def _keep(self, best: Run, ordered: bool, channels: Channels | None) -> None:
         centers = best.state
         models, weights = centers.models, centers.weights
         if ordered:
             models, weights = canonical_order(models, weights)
-        self.centers_ = H3M.of_models(models, weights)
+        self.centers_ = H3M.of_models(models, weights, channels=channels)
         self.lower_bounds_ = np.array(best.bounds)
         self.n_iter_ = len(best.bounds) - 1
         self.converged_ = bool(best.converged[0])

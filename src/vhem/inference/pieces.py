@@ -78,4 +78,6 @@ def _pieces(share: FloatArray, transmat: FloatArray, length: int) -> list[list[i
     moves = (length - 1) * share[:, None] * transmat
     n, piece = connected_components((moves + moves.T) >= _RARE, directed=False)
     sets = [[int(s) for s in np.flatnonzero(piece == k)] for k in range(n)]
-    return sorted((states for states in sets if share[states].sum() >= _PART), key=lambda s: -round(float(share[s].sum()), 9))
+    return sorted(
+        (states for states in sets if share[states].sum() >= _PART), key=lambda s: -round(float(share[s].sum()), 9)
+    )

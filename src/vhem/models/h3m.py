@@ -11,6 +11,7 @@ import numpy.typing as npt
 from vhem._support.arrays import FloatArray, IntArray, floats
 from vhem._support.checks import check_integer
 from vhem._support.errors import Count, InputError, InputTypeError, ParameterError
+from vhem._support.frames import data_frame
 from vhem._support.immutable import Immutable, check_alike
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.places import Names
@@ -23,15 +24,18 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models.gaussian_view import GaussianView
 from vhem.models.hmm import HMM, given_emissions, sequences_for
+from vhem.models.named_channels import NamedChannels, common_channels
 from vhem.models.posterior import ModelPosterior, joint_posterior
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.stacking import stack
+from vhem.models.state_table import state_table
 from vhem.models.stationary import long_run_occupancies
 from vhem.models.validation import checked_models, checked_weights
 from vhem.sequences import Sequences, SequencesLike
+from vhem.sequences.channels import Channels
 
 
-class H3M(GaussianView, Immutable):
+class H3M(NamedChannels, GaussianView, Immutable):
     """A mixture of K hidden Markov models: p(y) = Σ_k ω_k p(y | HMM k).
 
     The HMMs share the number of dimensions. They may differ in numbers of states and of components per state;
@@ -94,6 +98,7 @@ class H3M(GaussianView, Immutable):
         _check_same_kind(members, names)
         stacked = stack([hmm.parameters for hmm in members])
         self._assign(stacked, checked_weights(weights, len(members)), names)
+        self._remember(common_channels(members))
 
     def _assign(
         self, models: Models, weights: FloatArray, ids: list[Any], posterior: ModelPosterior | None = None
@@ -118,14 +123,20 @@ class H3M(GaussianView, Immutable):
         return cls._of(made.parameters, made.weights, made.ids, posterior)
 
     @classmethod
-    def of_models(cls, models: Models, weights: npt.ArrayLike | None = None, ids: Iterable[Any] | None = None) -> H3M:
+    def of_models(
+        cls,
+        models: Models,
+        weights: npt.ArrayLike | None = None,
+        ids: Iterable[Any] | None = None,
+        channels: Channels | None = None,
+    ) -> H3M:
         """Return an H3M of an algorithm's result, checked."""
         names = checked_ids(ids, len(models), "HMMs")
         own = models.copy()
         checked = checked_models(
             own.startprob, own.transmat, own.components, own.mix_weights, own.n_states, Names(names)
         )
-        return cls._of(_without_padding(checked), checked_weights(weights, len(models)), names)
+        return cls._of(_without_padding(checked), checked_weights(weights, len(models)), names)._remembering(channels)
 
     @classmethod
     def from_arrays(
@@ -219,15 +230,18 @@ class H3M(GaussianView, Immutable):
         distinct = len(set(ids)) == len(ids)
         stacked = stack([part.parameters for part in mixtures])
         names = ids if distinct else list(range(len(ids)))
-        return cls._of(stacked, pooled / pooled.sum(), names, joint_posterior([part.posterior for part in mixtures]))
+        made = cls._of(stacked, pooled / pooled.sum(), names, joint_posterior([part.posterior for part in mixtures]))
+        return made._remembering(common_channels(mixtures))
 
     def with_weights(self, weights: npt.ArrayLike | None) -> H3M:
         """Return the same HMMs with other mixture weights; None makes them uniform."""
-        return self._of(self.parameters, checked_weights(weights, len(self)), self.ids, self.posterior)
+        made = self._of(self.parameters, checked_weights(weights, len(self)), self.ids, self.posterior)
+        return made._remembering(self._channels)
 
     def with_ids(self, ids: Iterable[Any] | None) -> H3M:
         """Return the same HMMs with other names; None makes them 0, 1, …."""
-        return self._of(self.parameters, self.weights, checked_ids(ids, len(self), "HMMs"), self.posterior)
+        made = self._of(self.parameters, self.weights, checked_ids(ids, len(self), "HMMs"), self.posterior)
+        return made._remembering(self._channels)
 
     @property
     def parameters(self) -> Models:
@@ -260,10 +274,12 @@ class H3M(GaussianView, Immutable):
         """
         chosen = positions(index, len(self), "HMM")
         if chosen.ndim == 0:
-            return HMM._of(_without_padding(self.parameters.take(slice(chosen, chosen + 1))))
+            one = _without_padding(self.parameters.take(slice(chosen, chosen + 1)))
+            return HMM._of(one)._remembering(self._channels)
         posterior = None if self.posterior is None else self.posterior.take(chosen)
         names = [self.ids[k] for k in chosen]
-        return self._of(self.parameters.take(chosen), shares(self.weights[chosen]), names, posterior)
+        made = self._of(self.parameters.take(chosen), shares(self.weights[chosen]), names, posterior)
+        return made._remembering(self._channels)
 
     def log_likelihoods(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
         """Return log p(y_i | HMM k) of every sequence under every HMM.
@@ -286,7 +302,7 @@ class H3M(GaussianView, Immutable):
         >>> H3M([one, one]).log_likelihoods([[0.0], [1.0, 1.0]]).round(3)
         array([[-0.919, -0.919], [-2.838, -2.838]])
         """
-        checked = sequences_for(sequences, self.emissions)
+        checked = sequences_for(self.coded(sequences), self.emissions)
         return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
 
     def _log_joint(self, sequences: SequencesLike, n_jobs: int | None) -> FloatArray:
@@ -310,6 +326,28 @@ class H3M(GaussianView, Immutable):
     def predict(self, sequences: SequencesLike, n_jobs: int | None = None) -> IntArray:
         """Return the index of the HMM that most probably emitted each sequence, (n,)."""
         return np.asarray(self._log_joint(sequences, n_jobs).argmax(axis=1), dtype=np.int64)
+
+    def to_frame(self, names: Sequence[str] | None = None) -> Any:
+        """Return the HMMs as a pandas data frame with one row per state.
+
+        Parameters
+        ----------
+        names : list of str, optional
+            Names of the dimensions.
+
+        Returns
+        -------
+        DataFrame
+            Columns hmm, weight, state (from 1), startprob, to_1, to_2, … (transitions), component and mix_weight if
+            states have several components, and the parameters of the emissions, such as mean_x and variance_x.
+
+        Examples
+        --------
+        >>> one = HMM([1.0], [[1.0]], means=[[2.0]], covars=[[1.0]])
+        >>> list(H3M([one], ids=["ann"]).to_frame(["x"]).columns)
+        ['hmm', 'weight', 'state', 'startprob', 'to_1', 'mean_x', 'variance_x']
+        """
+        return data_frame(state_table(self.parameters, self.weights, self.ids, names))
 
     def stationary(self) -> FloatArray:
         """Return each HMM's long-run share of time in its states, (K, S); see `HMM.stationary`."""
@@ -347,7 +385,8 @@ class H3M(GaussianView, Immutable):
         rng = generator(random_state)
         labels = rng.choice(len(self), size=n_sequences, p=self.weights).astype(np.int64)
         X, _ = sample(self.parameters, labels, lengths, rng)
-        return Sequences.from_concatenated(X, lengths), labels
+        sequences = Sequences.from_concatenated(X, lengths)
+        return sequences if self._channels is None else sequences._with(X, self._channels), labels
 
     def sample_posterior(self, n: int, random_state: RandomState = None) -> list[H3M]:
         """Return HMMs whose parameters are drawn from the posterior.
@@ -471,7 +510,9 @@ def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArr
 
 def _pack(h3m: H3M) -> State:
     rows = {name: getattr(h3m, name) for name in _ROWS}
-    known = {} if h3m.posterior is None else {"posterior": h3m.posterior}
+    known: State = {} if h3m.posterior is None else {"posterior": h3m.posterior}
+    if h3m._channels is not None:
+        known["channels"] = h3m._channels.as_state()
     own = {**packed(h3m.emissions), "n_states": h3m.n_states, "weights": h3m.weights, "ids": Ids(h3m.ids)}
     return {**rows, **own, **known}
 
@@ -484,7 +525,9 @@ def _unpack(state: State) -> H3M:
     given = {**rows, **emissions.arrays(), "weights": state["weights"]}
     check_alike(given, {**checked.parameters.arrays(), "weights": checked.weights})
     models = Models(rows["startprob"], rows["transmat"], rows["mix_weights"], emissions, rows["n_states"])
-    return H3M._of(models, state["weights"], checked.ids, _checked_posterior(state.get("posterior"), models))
+    posterior = _checked_posterior(state.get("posterior"), models)
+    channels = Channels.of_state(state.get("channels"), checked.n_dims)
+    return H3M._of(models, state["weights"], checked.ids, posterior)._remembering(channels)
 
 
 def _checked_posterior(posterior: Any, models: Models) -> ModelPosterior | None:

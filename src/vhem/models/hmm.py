@@ -19,13 +19,15 @@ from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models.gaussian_view import GaussianView
+from vhem.models.named_channels import NamedChannels
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.stationary import long_run_occupancy
 from vhem.models.validation import checked_models
 from vhem.sequences import Sequences, SequencesLike, as_sequences
+from vhem.sequences.channels import Channels
 
 
-class HMM(GaussianView, Immutable):
+class HMM(NamedChannels, GaussianView, Immutable):
     """A hidden Markov model whose states emit Gaussians, categories, counts, …, or mixtures of these.
 
     Parameters
@@ -148,7 +150,7 @@ class HMM(GaussianView, Immutable):
         >>> HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]]).score_samples([[0.0, 0.0]]).round(4)
         array([-1.8379])
         """
-        checked = sequences_for(sequences, self.emissions)
+        checked = sequences_for(self.coded(sequences), self.emissions)
         return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))[:, 0]
 
     def score(self, sequences: SequencesLike, n_jobs: int | None = None) -> float:
@@ -178,7 +180,7 @@ class HMM(GaussianView, Immutable):
         >>> hmm.decode([[0.0, 9.0, 0.0, 0.0]])[1]  # there is no way back from the second state
         [array([0, 0, 0, 0])]
         """
-        checked = sequences_for(sequences, self.emissions)
+        checked = sequences_for(self.coded(sequences), self.emissions)
         scores, paths = kernels.viterbi(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
         return scores, np.split(paths, checked.offsets[1:-1])
 
@@ -203,7 +205,7 @@ class HMM(GaussianView, Immutable):
         >>> hmm.posterior([[0.5, 0.5]])
         [array([[0.5, 0.5], [0.5, 0.5]])]
         """
-        checked = sequences_for(sequences, self.emissions)
+        checked = sequences_for(self.coded(sequences), self.emissions)
         _, gamma = kernels.posteriors(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
         return np.split(gamma, checked.offsets[1:-1])
 
@@ -274,6 +276,7 @@ class HMM(GaussianView, Immutable):
         labels = np.zeros(n_sequences, dtype=np.int64)
         X, states = sample(self.parameters, labels, lengths, generator(random_state))
         sequences = Sequences.from_concatenated(X, lengths)
+        sequences = sequences if self._channels is None else sequences._with(sequences.X, self._channels)
         return (sequences, np.split(states, sequences.offsets[1:-1])) if return_states else sequences
 
     def to_hmmlearn(self) -> Any:
@@ -365,7 +368,8 @@ def checked_sequences(sequences: SequencesLike, n_dims: int) -> Sequences:
 
 def _pack(hmm: HMM) -> State:
     rows = {name: getattr(hmm, name) for name in _ROWS}
-    return {**rows, **packed(hmm.emissions)}
+    known = {} if hmm._channels is None else {"channels": hmm._channels.as_state()}
+    return {**rows, **packed(hmm.emissions), **known}
 
 
 def _unpack(state: State) -> HMM:
@@ -374,7 +378,7 @@ def _unpack(state: State) -> HMM:
     made = HMM(**rows, emissions=emissions)
     check_alike({**rows, **emissions.arrays()}, {**{n: getattr(made, n) for n in _ROWS}, **made.emissions.arrays()})
     made._set(**rows, emissions=emissions)
-    return made
+    return made._remembering(Channels.of_state(state.get("channels"), made.n_dims))
 
 
 _ROWS = ("startprob", "transmat", "mix_weights")

@@ -9,14 +9,17 @@ from vhem.plotting.hierarchy import plot_hierarchy
 from vhem.plotting.hmm import plot_hmm
 from vhem.plotting.mixture import plot_cluster, plot_h3m
 from vhem.plotting.sequence import plot_sequence
+from vhem.plotting.states import plot_distribution, plot_index
 from vhem.plotting.transitions import plot_transitions
 
 __all__ = [
     "plot_bounds",
     "plot_cluster",
+    "plot_distribution",
     "plot_h3m",
     "plot_hierarchy",
     "plot_hmm",
+    "plot_index",
     "plot_j_matrix",
     "plot_n_clusters",
     "plot_responsibilities",

@@ -205,6 +205,14 @@ class Sequences(Immutable):
     def _named(self) -> Channels:
         return Channels.unnamed(self.n_dims) if self._channels is None else self._channels
 
+    @property
+    def _remembered(self) -> Channels | None:
+        """What models learned from these sequences remember: the channels, if any holds categories."""
+        return self._channels if self.categories else None
+
+    def _with(self, X: FloatArray, channels: Channels) -> Sequences:
+        return self._of(X, self.lengths, self.ids, self.groups, self._keys, channels, self.weights)
+
     def decoded(self, index: int) -> list[list[Any]]:
         """Return a sequence with the names of its categories in place of codes: a row per frame, None if missing."""
         rows: list[list[Any]] = []
@@ -240,7 +248,7 @@ class Sequences(Immutable):
         for k, own in names.items():
             if own is not None and self._named.categories[k] is None:
                 checked_codes(X[:, k], own, goal.names[k])
-        return self._of(X, self.lengths, self.ids, self.groups, self._keys, goal, self.weights)
+        return self._with(X, goal)
 
     @property
     def keys(self) -> list[Any]:
