@@ -7,12 +7,13 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
 
-.PHONY: demo app test slow bench motion docs pictures lint format clean help
+.PHONY: fuzz sanitize demo app test slow bench motion docs pictures lint format clean help
 
 help:
 	@echo "make demo    the main job end to end on a small simulated study"
 	@echo "make app     the whole way in a browser: from a table to a report"
 	@echo "make test    the test suite; make slow: the tests that take long"
+	@echo "make fuzz    damaged files, odd tables, numerical problems; make sanitize: the kernels under sanitisers"
 	@echo "make bench   the speed tables, as ratios"
 	@echo "make motion  the paper's motion study, into results/"
 	@echo "make docs    the documentation, into build/docs"
@@ -69,6 +70,16 @@ test: $(STAMP)
 
 slow: $(STAMP)
 	$(RUN_TESTS) -m slow $(PYTEST)
+
+# Damaged files, odd tables and numerical problems, for so many seconds each; another SEED, other cases.
+SECONDS_EACH := 600
+SEED := 0
+fuzz: $(STAMP)
+	$(BIN)/python tests/fuzz.py --seconds $(SECONDS_EACH) --seed $(SEED)
+
+# The kernels' tests under the address and undefined-behaviour sanitisers, built into build/sanitize.
+sanitize: $(STAMP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" PYTHON=python .ci/sanitize
 
 # Tables on the screen and in results/; those of the documentation are in docs/results/.
 BENCHMARKS := vhem_speed ppk_speed sequence_speed table_reading tree_search scale

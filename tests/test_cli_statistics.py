@@ -1,4 +1,4 @@
-"""vhem compare, vhem associate, the section Statistics of reports, classes from a column, and exports to spreadsheets."""
+"""vhem compare, vhem associate, statistics in reports, classes from a column, and exports to spreadsheets."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_number_says_when_nothing_is_there():
 
     means = np.random.default_rng(0).normal(size=(30, 1, 2))
     alike = H3M([HMM([1.0], [[1.0]], m, np.ones((1, 2))) for m in means])
-    found = separation(VHEM(tau=1, random_state=0, n_jobs=1), alike, [2, 3], lambda k: 0.4, 0)
+    found = separation(VHEM(tau=1, random_state=0, n_jobs=1), alike, [2, 3], lambda _: 0.4, 0)
     assert found.nothing
     assert "Nothing here suggests that there are clusters" in found.text()
     assert not found._replace(p=[0.01, 0.3]).nothing

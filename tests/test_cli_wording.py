@@ -15,7 +15,9 @@ from test_cli import run
 
 import vhem
 import vhem.audio
+import vhem.bayes
 import vhem.executors
+import vhem.inference
 import vhem.metrics
 import vhem.plotting
 import vhem.report
@@ -106,7 +108,7 @@ def test_templates_name_values_and_parameters_only():
     public = [getattr(vhem, name) for name in vhem.__all__]
     public += [
         thing
-        for module in (vhem.audio, vhem.executors, vhem.metrics, vhem.plotting, vhem.report)
+        for module in (vhem.audio, vhem.bayes, vhem.executors, vhem.inference, vhem.metrics, vhem.plotting, vhem.report)
         for thing in vars(module).values()
         if getattr(thing, "__module__", "").startswith("vhem")
     ]

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 
 import vhem
 from vhem import HierarchicalVHEM, MixtureOfHMMs, Sequences, fit_hmms
 from vhem.datasets import simulated_study
+from vhem.em.estimator import Estimator
+
+pty = pytest.importorskip("pty", reason="pseudo-terminals are POSIX's")
 
 
 class EnoughError(Exception):
@@ -89,3 +100,77 @@ def test_thin_data_are_named():
     many = [[1.0, 2.0]] * 7
     with pytest.warns(RuntimeWarning, match="fewer frames than states in 0, 1, 2, 3, 4 and 2 more"):
         vhem.fit_hmms(many, n_states=3, random_state=0)
+
+
+SHOWN = """
+import numpy as np, vhem, vhem.em.display as display
+display.AFTER = 0.0
+rng = np.random.default_rng(0)
+data = [rng.normal(size=(300, 2)) for _ in range(20)]
+fit = vhem.MixtureOfHMMs(2, 2, random_state=0, max_iter=30, tol=0, {}).fit(data)
+"""
+
+
+def on_a_terminal(code):
+    """Return what a program prints on a terminal."""
+    controller, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code], stdout=terminal, stderr=terminal, env=environment
+    ) as program:
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):  # how the end of a terminal shows on Linux
+            while part := os.read(controller, 4096):
+                shown += part
+    os.close(controller)
+    assert program.returncode == 0, shown.decode()
+    return shown.decode()
+
+
+def test_long_fits_show_a_bar_on_a_terminal_unless_told_not_to():
+    assert "MixtureOfHMMs" in on_a_terminal(SHOWN.format(""))
+    for quiet in ("verbose=0", "callback=lambda progress: None"):
+        assert on_a_terminal(SHOWN.format(quiet)) == ""
+    piped = subprocess.run([sys.executable, "-W", "ignore", "-c", SHOWN.format("")], capture_output=True, check=True)
+    assert piped.stdout == piped.stderr == b""
+
+
+def test_warnings_name_the_line_that_called(study):
+    """However deep inside they are issued: in a fit, in a fit inside another, in a function."""
+    for call in (
+        lambda: MixtureOfHMMs(2, 2, max_iter=1, tol=1e-9, random_state=0).fit(study.sequences),
+        lambda: HierarchicalVHEM((4, 2), n_virtual=1, init="emissions", max_iter=1, tol=1e-12, random_state=0).fit(
+            study.hmms
+        ),
+        lambda: fit_hmms(study.sequences, 3, max_iter=1, random_state=0),
+    ):
+        with pytest.warns(vhem.NotConvergedWarning) as caught:
+            call()
+        assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_every_estimator_has_a_summary_and_can_be_silent():
+    public = [getattr(vhem, name) for name in vhem.__all__]
+    estimators = [kind for kind in public if inspect.isclass(kind) and issubclass(kind, BaseEstimator)]
+    assert len(estimators) >= 12
+    for kind in estimators:
+        assert issubclass(kind, Estimator), kind
+        assert inspect.signature(kind).parameters["verbose"].default is None
+        if kind is not vhem.HMMTransformer:  # which learns nothing in fit
+            with pytest.raises(NotFittedError):
+                kind().summary()
+
+
+def test_a_summary_says_what_was_found(study):
+    hmms = study.hmms
+    lines = vhem.VHEM(3, tau=8, random_state=0).fit(hmms).summary().splitlines()
+    assert lines[0] == "VHEM(n_clusters=3, random_state=0, tau=8)"
+    assert lines[1].startswith("converged after ")
+    assert lines[2] == "9 members in 3 clusters, of sizes 3, 3, 3"
+    assert "    centers_: H3M(n_hmms=3, n_states=3, n_mix=1, n_dims=2, covariance_type='diag')" in lines
+    tree = HierarchicalVHEM((4, 2), tau=8, random_state=0).fit(hmms).summary()
+    assert "9 members in 4 clusters" in tree
+    assert "9 members in 2 clusters" in tree
+    known = vhem.H3MClassifier(n_components=1, random_state=0).fit(study.sequences[:8], [0, 1] * 4)
+    assert "classes_: array of shape (2,)" in known.summary()

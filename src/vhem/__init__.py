@@ -11,7 +11,18 @@ from vhem._support.errors import (
     ParameterError,
 )
 from vhem._support.version import VERSION
-from vhem.emissions import Categorical, Gaussian, Poisson
+from vhem.emissions import (
+    Bernoulli,
+    Beta,
+    Categorical,
+    Exponential,
+    Gamma,
+    Gaussian,
+    NegativeBinomial,
+    Poisson,
+    Product,
+    VonMises,
+)
 from vhem.estimators.divergence import divergence, expected_log_likelihood
 from vhem.estimators.dtm import DynamicTextureMixture
 from vhem.estimators.fit_hmms import FitReport, fit_hmms
@@ -40,12 +51,16 @@ __all__ = [
     "H3M",
     "HMM",
     "VHEM",
+    "Bernoulli",
+    "Beta",
     "BoundError",
     "Categorical",
     "CellError",
     "DynamicTextureMixture",
+    "Exponential",
     "FitReport",
     "FitWarning",
+    "Gamma",
     "Gaussian",
     "H3MClassifier",
     "H3MTagger",
@@ -59,6 +74,7 @@ __all__ = [
     "MixtureOfHMMs",
     "MixtureOfLDS",
     "ModelFileError",
+    "NegativeBinomial",
     "NotConvergedWarning",
     "PPKClustering",
     "ParameterError",
@@ -66,9 +82,11 @@ __all__ = [
     "PartError",
     "PartitionedH3M",
     "Poisson",
+    "Product",
     "SampledHEM",
     "SequenceClustering",
     "Sequences",
+    "VonMises",
     "aggregated_wasserstein",
     "bayes",
     "choose_n_clusters",

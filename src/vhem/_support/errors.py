@@ -13,6 +13,7 @@ are values, and are never rewritten.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,6 +22,8 @@ from typing import Any, Self
 from sklearn.exceptions import ConvergenceWarning
 
 from vhem._support.phrases import Count
+
+_PACKAGE = str(Path(__file__).parents[1])  # the folder of vhem
 
 #: From a parameter's name, and its value if one is shown, to what is displayed; None if there is no such thing.
 Naming = Callable[[str, str | None], str | None]
@@ -209,10 +212,18 @@ class FitWarning(Explained, RuntimeWarning):
     """The result of a fit can be used, but there is something to know about it."""
 
 
-def warn_if_any(n: int, problem: str, /, *cures: str, stacklevel: int, **values: Any) -> None:
+def warn(warning: Warning | str) -> None:
+    """Issue a warning that names the line outside this package from which it was called."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(warning, stacklevel=level)
+
+
+def warn_if_any(n: int, problem: str, /, *cures: str, **values: Any) -> None:
     """Warn about things that were counted, if there are any; the templates' field `n` is their number."""
     if n:
-        warnings.warn(FitWarning(problem, *cures, n=Count(n), **values), stacklevel=stacklevel + 1)
+        warn(FitWarning(problem, *cures, n=Count(n), **values))
 
 
 class NotConvergedWarning(Explained, ConvergenceWarning):  # type: ignore[misc]  # scikit-learn has no types
@@ -263,5 +274,6 @@ __all__ = [
     "Naming",
     "NotConvergedWarning",
     "ParameterError",
+    "warn",
     "warn_if_any",
 ]

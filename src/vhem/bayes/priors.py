@@ -37,7 +37,7 @@ def prior_given(h: Hyperparameters, n: int, d: int, diagonal: bool) -> NormalWis
     """Return given hyperparameters as the prior of n fits, (n, 1)."""
     beta0 = h.beta0 if h.lambda0 is None else h.lambda0
     if beta0 is None:
-        raise InputError("the hyperparameters lack {beta0}")
+        raise InputError("the hyperparameters lack {lack}", lack="beta0")
     m0 = np.atleast_1d(np.asarray(h.m0, np.float64))
     if len(m0) != d:
         raise InputError("{m0} has {n} entries, but frames have {d}", n=len(m0), d=d)

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 from vhem._support.errors import Explained
 from vhem.cli import session
 from vhem.cli.naming import told
+from vhem.em.display import silenced
 
 FAILED, MISUSED, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141  # exit codes
 
@@ -64,7 +65,7 @@ class Commands(_PlainFlags, TyperGroup):
         """Run a command."""
         session.start_afresh()
         try:
-            with warnings.catch_warnings():
+            with warnings.catch_warnings(), silenced():  # the command has progress bars of its own
                 warnings.simplefilter("always")
                 warnings.showwarning = _note
                 return super().invoke(ctx)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vhem._support.arrays import IntArray
-from vhem._support.errors import InputError, InputWarning
+from vhem._support.errors import InputError, InputWarning, warn
 from vhem.cli.inputs import Input, check_columns, ungrouped
 from vhem.cli.session import Session, remember
 from vhem.cli.shared import LearningOptions, RunOptions
@@ -51,7 +50,7 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
     check_columns(found)
     if learning.per == "auto" and (person := ungrouped(found)):
         cure = "for one HMM per {person}, give --group {person}, or --per sequence if this is intended"
-        warnings.warn(InputWarning("every sequence gets its own HMM", cure, person=person), stacklevel=2)
+        warn(InputWarning("every sequence gets its own HMM", cure, person=person))
     parts = _parts(found.content, learning)
     n_parts = len(parts.begins) - 1
     folder = out / PARTIAL if out is not None and n_parts > 1 else None

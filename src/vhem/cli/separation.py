@@ -74,8 +74,8 @@ def separation(
         found = (float(gap.gap[at[0]]), float(gap.error[at[0]])) if len(at) else (np.nan, np.nan)
         p = test(k) if test is not None and k > 1 else np.nan
         rows.append([k, float(silhouettes(squares, labels).mean()), shared, *found, p])
-    columns: Any = [list(column) for column in zip(*rows, strict=True)]
-    return Separation(*columns, gap_best=gap.best)
+    numbers, *columns = (list(column) for column in zip(*rows, strict=True))
+    return Separation(numbers, columns[0], columns[1], columns[2], columns[3], columns[4], gap.best)
 
 
 def tested_against_one_less(

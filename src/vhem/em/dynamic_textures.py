@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.errors import NotConvergedWarning, warn_if_any
+from vhem._support.errors import NotConvergedWarning, warn, warn_if_any
 from vhem.em.loop import Limits, Problem, Run, Step, run
 from vhem.kernels.lds import Sums, Systems, m_step
 from vhem.models import MixtureOfLDS
@@ -97,27 +96,21 @@ def keep(estimator: Any, best: Run, ordered: bool) -> MixtureOfLDS:
     return MixtureOfLDS.of(textures.systems.take(order), textures.weights[order])
 
 
-def warn(best: Run, name: str, max_iter: int, tol: float) -> None:
+def warn_of_run(best: Run, name: str, max_iter: int, tol: float) -> None:
     """Warn once about what went wrong in the run."""
     if not best.converged.all() and tol > 0:
-        warnings.warn(NotConvergedWarning(name, "the bound", max_iter), stacklevel=4)
+        warn(NotConvergedWarning(name, "the bound", max_iter))
     warn_if_any(
-        best.state.n_empty,
-        "{n:component} {n:is|are} empty, with weight zero",
-        "ask for fewer",
-        "raise {n_init}",
-        stacklevel=4,
+        best.state.n_empty, "{n:component} {n:is|are} empty, with weight zero", "ask for fewer", "raise {n_init}"
     )
     warn_if_any(
         best.state.n_floored,
         "{n:variance} of the observations' noise {n:is|are} at {n:its|their} floor: the states explain these "
         "dimensions completely",
         "ask for fewer states",
-        stacklevel=4,
     )
     warn_if_any(
         best.state.n_held_back,
         "{n:system} {n:was|were} kept stable although the data ask for growth",
         "allow it with {stable:False}",
-        stacklevel=4,
     )

@@ -20,6 +20,7 @@ import numpy as np
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_in_range
 from vhem._support.errors import BoundError
+from vhem.em.display import told
 from vhem.kernels.stopping import check_stopped
 
 ROUNDING = 1e-9  # a fall of the bound, relative to its size, that arithmetic can explain
@@ -167,6 +168,7 @@ def run(problem: Problem[Any, Any], state: Any, limits: Limits, watch: Watch = l
         late = limits.clock.is_over
         over = converged | (n_iter >= limits.max_iter) | late
         watch(n_iter, bounds, converged)
+        told(float(bounds.sum()))
         if over.any():
             rows = active[over]
             result.n_iter[rows], result.converged[rows] = n_iter[over], converged[over]

@@ -43,7 +43,8 @@ CHECKS: dict[str, Check] = {
     **dict.fromkeys(("max_iter", "n_sample", "n_passes"), _AMOUNT),
     **dict.fromkeys(("tol", "reg_covar", "startprob_prior", "transmat_prior", "covars_prior", "time_limit"), _number),
     **dict.fromkeys(("n_virtual", "noise_floor", "rho", "temperature"), _positive),
-    **dict.fromkeys(("shortcuts", "verbose"), check_flag),
+    "shortcuts": check_flag,
+    "verbose": lambda name, value: None if value in (0, 1) else check_flag(name, value),
     "covariance_type": _choice("diag", "full"),
     "topology": _choice(*TOPOLOGIES),
     "weight_form": _choice("models", "virtual"),
@@ -79,9 +80,11 @@ n_states, n_mix : int
 covariance_type : {"diag", "full"}
     Form of the covariances."""
 _EMISSIONS = """\
-emissions : str
-    What the states emit: "gaussian", "categorical" (codes 0, 1, …) or "poisson" (counts). Sequences whose channels
-    hold categories are "categorical" without being told."""
+emissions : str or dict
+    What the states emit: "gaussian", "categorical", "bernoulli", "poisson", "negativebinomial", "exponential", "gamma",
+    "zero-gamma", "beta" or "vonmises"; or families by columns, as in ``{"x,y": "gaussian", "key": "categorical"}``.
+    Channels of named categories are categorical without being told. The page on emissions says which data each is
+    for."""
 _TOPOLOGY = """\
 topology : {"ergodic", "left-right", "left-right-skip"}
     Which transitions are possible: all; to stay or move on to the next state; or also to skip one. Left-right HMMs
@@ -99,9 +102,13 @@ _CALLBACK = """\
 callback : callable, optional
     Called after every E-step with a `Progress` (fields restart, init, iteration, lower_bound, converged,
     n_restarts), never by two threads at once. To stop a fit, raise an exception in it."""
+_VERBOSE = """\
+verbose : bool, optional
+    None shows a bar on a terminal or in a notebook once a fit takes longer than two seconds; False or 0 shows nothing.
+    True prints lines where an estimator has any."""
 
 #: Puts the shared texts in the place of lines such as ``<random_state>``.
 documented = sharing(
     random_state=_SEED, n_jobs=_THREADS, sizes=_SIZES, emissions=_EMISSIONS, topology=_TOPOLOGY, priors=_PRIORS,
-    limits=_LIMITS, callback=_CALLBACK,
+    limits=_LIMITS, callback=_CALLBACK, verbose=_VERBOSE,
 )  # fmt: skip

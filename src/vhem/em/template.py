@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from vhem._support.checks import check_choice
-from vhem._support.errors import InputError
-from vhem.emissions import FAMILIES, Components
+from vhem._support.errors import InputError, ParameterError
+from vhem.emissions import CHOICES, Categorical, Components, Product
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
 
@@ -16,8 +17,10 @@ def template(emissions: Any, sequences: Sequences, covariance_type: str, init: A
 
     Parameters
     ----------
-    emissions : str
-        The name of a family.
+    emissions : str or dict
+        The name of a family for all columns, or names by columns: {"x,y": "gaussian", "key": "categorical"}. Columns
+        are given by their names or positions, several of one family separated by commas. "categorical:12" has 12
+        categories even if not all of them occur. Channels of named categories are categorical without being told.
     sequences : Sequences
         The frames.
     covariance_type : {"diag", "full"}
@@ -27,20 +30,71 @@ def template(emissions: Any, sequences: Sequences, covariance_type: str, init: A
     """
     if isinstance(init, (H3M, HMM)):
         return init.emissions.padding()
-    names = sequences._named.categories
     if emissions == "gaussian" and sequences.categories:  # Gaussians are for numbers
-        emissions = _of_categories(sequences)
-    family = FAMILIES[check_choice("emissions", emissions, tuple(FAMILIES))]
-    sizes = [None if own is None else len(own) for own in names]
-    return family.template(sequences.X, sizes, covariance_type)
+        emissions = _by_channels(sequences)
+    if not isinstance(emissions, Mapping):
+        return _of_columns(emissions, list(range(sequences.n_dims)), sequences, covariance_type)
+    groups = {key: _columns(key, sequences) for key in emissions}
+    _check_all_once(groups, sequences)
+    parts = [_of_columns(emissions[key], columns, sequences, covariance_type) for key, columns in groups.items()]
+    return Product(parts, list(groups.values()))
 
 
-def _of_categories(sequences: Sequences) -> str:
-    """Return the family of sequences with categories, if it is the same for all channels."""
-    numbers = [name for name in sequences.channels if name not in sequences.categories]
-    if numbers:
-        raise InputError(
-            "channels {numbers} hold numbers, and {names} hold categories", "leave out one kind of channel",
-            numbers=", ".join(numbers), names=", ".join(sequences.categories),
-        )  # fmt: skip
-    return "categorical"
+def _by_channels(sequences: Sequences) -> str | dict[Any, str]:
+    """Return categories for the channels that have them, and Gaussians for the others."""
+    numbers = tuple(j for j, name in enumerate(sequences.channels) if name not in sequences.categories)
+    others = tuple(j for j in range(sequences.n_dims) if j not in numbers)
+    return {numbers: "gaussian", others: "categorical"} if numbers else "categorical"
+
+
+def _of_columns(family: Any, columns: list[int], sequences: Sequences, covariance_type: str) -> Components:
+    name, _, number = family.partition(":") if isinstance(family, str) else (family, "", "")
+    kind = CHOICES[check_choice("emissions", name, tuple(CHOICES))]
+    if number and not (kind is Categorical and number.isdigit() and int(number) > 0):
+        raise ParameterError("emissions", family, "must be a family, or 'categorical:12' for 12 categories")
+    _check_numbers(name, columns, sequences)
+    named = [sequences.categories.get(sequences.channels[j]) for j in columns]
+    sizes = [int(number) if number else None if names is None else len(names) for names in named]
+    return kind.template(sequences.X[:, columns], sizes, covariance_type)
+
+
+def _check_numbers(family: str, columns: list[int], sequences: Sequences) -> None:
+    """Refuse categories where numbers were promised."""
+    for j in columns:
+        channel = sequences.channels[j]
+        if channel in sequences.categories and family != "categorical":
+            raise InputError(
+                "column {channel!r} holds categories ({first!r}, …), but {emissions} says {family!r}",
+                "model it as 'categorical'", "leave it out",
+                channel=channel, first=sequences.categories[channel][0], family=family,
+            )  # fmt: skip
+
+
+def _columns(key: Any, sequences: Sequences) -> list[int]:
+    """Return the positions of the columns that a key names: "x,y", 2 or (0, 1)."""
+    names = key.split(",") if isinstance(key, str) and key not in sequences.channels else key
+    return [_column(name, sequences) for name in (names if isinstance(names, (list, tuple)) else [names])]
+
+
+def _column(name: Any, sequences: Sequences) -> int:
+    word = name.strip() if isinstance(name, str) else name
+    if word in sequences.channels:
+        return sequences.channels.index(word)
+    if (isinstance(word, int) or str(word).isdigit()) and 0 <= int(word) < sequences.n_dims:
+        return int(word)
+    raise ParameterError(
+        "emissions", name, "names the column {value!r}, but the sequences have {known}",
+        known=", ".join(sequences.channels),
+    )  # fmt: skip
+
+
+def _check_all_once(groups: Mapping[Any, list[int]], sequences: Sequences) -> None:
+    found = [j for columns in groups.values() for j in columns]
+    for j, channel in enumerate(sequences.channels):
+        if found.count(j) != 1:
+            problem = (
+                "{emissions} gives column {channel!r} no family"
+                if j not in found
+                else ("{emissions} gives column {channel!r} more than one family")
+            )
+            raise InputError(problem, "name every column once", channel=channel)

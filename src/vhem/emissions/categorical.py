@@ -219,7 +219,7 @@ class Categorical(LinearFamily):
         moved = self.probabilities * np.exp(np.clip(steps, -2.0, 2.0))
         return Categorical.of(moved / moved.sum(axis=-1, keepdims=True))
 
-    def directions(self) -> FloatArray:
+    def ways_apart(self) -> FloatArray:
         """Return opposite directions for categories that are next to each other in probability."""
         rank = (-self.probabilities).argsort(axis=-1, kind="stable").argsort(axis=-1, kind="stable")
         return np.where(rank % 2, -1.0, 1.0)

@@ -45,6 +45,14 @@ class Fault(NamedTuple):
     why: InputError  #: what is wrong with it, in words that follow it: "which is negative", and the cures
 
 
+def first_place(wrong: BoolArray) -> tuple[int, int] | None:
+    """Return row and column of the first entry that is true, or None."""
+    if not wrong.any():
+        return None
+    row, column = np.argwhere(wrong)[0]
+    return int(row), int(column)
+
+
 class Maximised(NamedTuple):
     """The M-step's components."""
 

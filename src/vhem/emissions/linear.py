@@ -66,7 +66,9 @@ class LinearFamily(Components):
         for name, array in zip(self.fields, arrays, strict=True):
             given = floats(array, name)
             # Users leave out the axis of columns if there is only one.
-            setattr(self, name, given if given.ndim > self.trailing else np.expand_dims(given, 1))
+            setattr(self, name, given if given.ndim != self.trailing else np.expand_dims(given, 1))
+            if name != self.fields[0] and given.ndim:
+                self._check_shape(name, Names())
 
     @classmethod
     def of(cls, *arrays: FloatArray) -> Self:
@@ -313,14 +315,14 @@ class LinearFamily(Components):
     def apart(self, amount: float, whole: Self) -> tuple[Self, Self]:
         """Return the components moved apart in all columns."""
         del whole
-        steps = np.broadcast_to(amount * self.directions(), self._first.shape)
+        steps = np.broadcast_to(amount * self.ways_apart(), self._first.shape)
         return self.shifted(-steps), self.shifted(steps)
 
     @abstractmethod
     def shifted(self, steps: FloatArray) -> Self:
         """Return the components moved by so many standard deviations, in the shape of the first field."""
 
-    def directions(self) -> FloatArray:
+    def ways_apart(self) -> FloatArray:
         """Return which way two halves of a component are moved apart."""
         return np.ones(1)
 

@@ -7,15 +7,16 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough
 from vhem._support.errors import Count, InputError
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
-from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn
+from vhem._support.saving import register_estimator
+from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn_of_run
+from vhem.em.estimator import Estimator
 from vhem.em.loop import Limits, Run
 from vhem.em.parameters import check_parameters, documented
 from vhem.kernels import lds as kernels
@@ -30,7 +31,7 @@ _GROWTH_ITERATIONS = 15  # EM iterations between two splits
 
 
 @documented
-class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class DynamicTextureMixture(ClusterMixin, Estimator):  # type: ignore[misc]
     """Learn a mixture of linear dynamical systems from sequences by EM.
 
     Parameters
@@ -54,6 +55,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         Whether every A is kept stable (spectral radius below one). If False, it is whatever fits the data best, and
         ``model_[k].spectral_radius`` reports it.
     <random_state>
+    <verbose>
 
     Attributes
     ----------
@@ -104,6 +106,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         noise_floor: float = 1e-6,
         stable: bool = True,
         random_state: Any = None,
+        verbose: bool | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_states = n_states
@@ -115,6 +118,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         self.noise_floor = noise_floor
         self.stable = stable
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: SequencesLike, y: Any = None) -> Self:
         """Learn from the sequences `X`."""
@@ -129,7 +133,7 @@ class DynamicTextureMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ign
         runs = [self._run(sequences, problem, rng) for rng in generator(self.random_state).spawn(n_init)]
         best = max(runs, key=lambda r: r.bounds[-1])
         self.model_ = keep(self, best, ordered=not isinstance(self.init, MixtureOfLDS))
-        warn(best, type(self).__name__, self.max_iter, self.tol)
+        warn_of_run(best, type(self).__name__, self.max_iter, self.tol)
         return self
 
     def fit_predict(self, X: SequencesLike, y: Any = None, **kwargs: Any) -> IntArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, overload
@@ -12,12 +11,13 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer, check_integers
-from vhem._support.errors import Count, FitWarning, InputError, NotConvergedWarning, ParameterError, warn_if_any
+from vhem._support.errors import Count, FitWarning, InputError, NotConvergedWarning, ParameterError, warn, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED, REINITIALISED
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import register_record
 from vhem.bayes.records import Hyperparameters
 from vhem.em.baum_welch import Fits
+from vhem.em.display import showing_call
 from vhem.em.fitting import FitPlan, fit_batch
 from vhem.em.grouped import Batch, Scale
 from vhem.em.parameters import documented
@@ -55,6 +55,7 @@ def fit_hmms(
     sequences: SequencesLike, *args: Any, return_report: Literal[True], **kwargs: Any
 ) -> tuple[H3M, FitReport]: ...
 @documented  # type: ignore[misc]  # the overloads only say what return_report does
+@showing_call
 def fit_hmms(
     sequences: SequencesLike,
     n_states: int | Iterable[int] = 3,
@@ -82,6 +83,7 @@ def fit_hmms(
     regions: Any = None,
     emissions: Any = "gaussian",
     callback: Callable[[FitProgress], None] | None = None,
+    verbose: bool | None = None,
     return_report: bool = False,
 ) -> H3M | tuple[H3M, FitReport]:
     """Learn one HMM for every sequence, or for every group of sequences, all at once.
@@ -161,6 +163,7 @@ def fit_hmms(
     callback : callable, optional
         Called after every few iterations with a `FitProgress` (fields start, n_starts, n_settled, n_hmms). To stop,
         raise an exception in it.
+    <verbose>
     return_report : bool
         Whether to return a :class:`FitReport` too.
 
@@ -194,6 +197,7 @@ def fit_hmms(
     >>> together.ids, report.n_states
     (['a'], array([2]))
     """
+    del verbose  # read where progress is shown
     check_choice("method", method, ("em", "vb"))
     if n_init is None:
         n_init = _STARTS[method]
@@ -330,17 +334,16 @@ def _warn(report: FitReport, batch: Batch, plan: FitPlan) -> None:
     _warn_of_thin_data(report, batch)
     unseen = [j for j in range(batch.X.shape[1]) if np.isnan(batch.X[0, j]) and np.isnan(batch.X[:, j]).all()]
     if unseen:
-        warnings.warn(
+        warn(
             FitWarning(
                 "dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing",
                 "leave them out",
                 unseen=unseen,
-            ),
-            stacklevel=3,
+            )
         )
     if plan.limits.tol > 0 and not report.converged.all():
         who = f"{K - report.converged.sum()} of {K} HMMs"
-        warnings.warn(NotConvergedWarning(who, "their likelihood", plan.limits.max_iter), stacklevel=3)
+        warn(NotConvergedWarning(who, "their likelihood", plan.limits.max_iter))
     _warn_of_counts(report.n_floored, AT_FLOOR)
     _warn_of_counts(report.n_reseeded, REINITIALISED, "{n_states} may be too large")
     _warn_of_counts(report.n_falls, LOWERED)
@@ -349,7 +352,7 @@ def _warn(report: FitReport, batch: Batch, plan: FitPlan) -> None:
 def _warn_of_counts(counts: IntArray, problem: str, *cures: str) -> None:
     some, n_hmms = int((counts > 0).sum()), Count(len(counts))
     text = problem + " ({some} of {hmms:HMM})"
-    warn_if_any(int(counts.sum()), text, *cures, some=some, hmms=n_hmms, stacklevel=4)
+    warn_if_any(int(counts.sum()), text, *cures, some=some, hmms=n_hmms)
 
 
 def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:
@@ -358,15 +361,10 @@ def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:
     n_seen = np.add.reduceat(seen, batch.frame_offsets[:-1], dtype=np.int64)
     nothing = _named(batch, n_seen == 0)
     if nothing:
-        warnings.warn(
-            FitWarning("there is nothing but missing values in {names}", "drop it", names=nothing), stacklevel=4
-        )
+        warn(FitWarning("there is nothing but missing values in {names}", "drop it", names=nothing))
     thin = _named(batch, (n_seen > 0) & (n_seen < report.n_states))
     if thin:
-        warnings.warn(
-            FitWarning("there are fewer frames than states in {names}", "use fewer states, or groups", names=thin),
-            stacklevel=4,
-        )
+        warn(FitWarning("there are fewer frames than states in {names}", "use fewer states, or groups", names=thin))
 
 
 def _named(batch: Batch, chosen: npt.NDArray[np.bool_]) -> str:

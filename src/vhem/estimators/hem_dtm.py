@@ -6,15 +6,16 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_in_range
 from vhem._support.errors import InputError, InputTypeError
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
-from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn
+from vhem._support.saving import register_estimator
+from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn_of_run
+from vhem.em.estimator import Estimator
 from vhem.em.loop import Limits, Run
 from vhem.em.parameters import check_parameters, documented
 from vhem.em.reduce import weighted_choice
@@ -25,7 +26,7 @@ from vhem.models.lds import LinearDynamicalSystem, MixtureOfLDS
 
 
 @documented
-class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class HEMDynamicTextures(ClusterMixin, Estimator):  # type: ignore[misc]
     """Reduce a mixture of linear dynamical systems to fewer (hierarchical EM).
 
     Expected log-likelihoods and statistics between systems are exact and cost time linear in τ; no sequence is drawn.
@@ -49,6 +50,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
     stable : bool
         Whether every A is kept stable.
     <random_state>
+    <verbose>
 
     Attributes
     ----------
@@ -103,6 +105,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         tol: float = 1e-4,
         stable: bool = True,
         random_state: Any = None,
+        verbose: bool | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.tau = tau
@@ -114,6 +117,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         self.tol = tol
         self.stable = stable
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: MixtureOfLDS | list[LinearDynamicalSystem], y: Any = None) -> Self:
         """Cluster the systems of `X`."""
@@ -132,7 +136,7 @@ class HEMDynamicTextures(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         if len(used) < len(mixture):
             self.responsibilities_ = self.predict_proba(mixture)
             self.labels_ = self.responsibilities_.argmax(1)
-        warn(best, type(self).__name__, self.max_iter, self.tol)
+        warn_of_run(best, type(self).__name__, self.max_iter, self.tol)
         return self
 
     def fit_predict(self, X: MixtureOfLDS | list[LinearDynamicalSystem], y: Any = None, **kwargs: Any) -> IntArray:

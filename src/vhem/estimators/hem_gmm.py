@@ -5,20 +5,23 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer
 from vhem._support.errors import InputTypeError
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
+from vhem.em.estimator import Estimator
+from vhem.em.parameters import documented
 from vhem.estimators.vhem import VHEM
 from vhem.models import GMM, H3M
 
 MixtureLike = Any  #: GMM, a fitted scikit-learn GaussianMixture, or a list of such
 
 
-class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+@documented
+class HEMGaussianMixture(ClusterMixin, Estimator):  # type: ignore[misc]
     """Reduce a Gaussian mixture to fewer components (hierarchical EM).
 
     Virtual points from each component of the given mixture are explained by a smaller one; no point is ever drawn. The
@@ -39,6 +42,7 @@ class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         Where to start, as in :class:`vhem.VHEM`; a GMM is used as it is.
     n_init, max_iter, tol, reg_covar, random_state, n_jobs
         As in :class:`vhem.VHEM`.
+    <verbose>
 
     Attributes
     ----------
@@ -95,6 +99,7 @@ class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         reg_covar: float = 0.0,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | None = None,
     ) -> None:
         self.n_components = n_components
         self.covariance_type = covariance_type
@@ -107,6 +112,7 @@ class HEMGaussianMixture(Saveable, ClusterMixin, BaseEstimator):  # type: ignore
         self.reg_covar = reg_covar
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: MixtureLike, y: Any = None) -> Self:
         """Reduce `X`: a GMM, a fitted scikit-learn GaussianMixture, or a list of them, pooled with equal weights."""

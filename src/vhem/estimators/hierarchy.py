@@ -9,14 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_integer, check_integers
-from vhem._support.errors import ParameterError
+from vhem._support.errors import ParameterError, warn
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
+from vhem.em.estimator import Estimator
 from vhem.em.progress import Progress
 from vhem.estimators.cluster_tree import SearchResult, Tree
 from vhem.estimators.divergence import expected_log_likelihood
@@ -28,7 +28,7 @@ from vhem.sequences import SequencesLike
 _RANDOM_STARTS = ("emissions", "kmeans++")  # of further trees
 
 
-class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
+class HierarchicalVHEM(Estimator):
     """Cluster HMMs level by level: fewer and fewer centres, each summarising those below it.
 
     Parameters
@@ -100,7 +100,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         reg_covar: float = 0.0,
         weight_form: str = "models",
         callback: Callable[[Progress], None] | None = None,
-        verbose: bool = False,
+        verbose: bool | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -140,7 +140,7 @@ class HierarchicalVHEM(Saveable, BaseEstimator):  # type: ignore[misc]
         best = int(np.argmax(self.tree_scores_[:, -1]))
         self.fits_, self.parents_ = trees[best]
         for message in said[best].values():  # warnings about trees that are not kept do not matter
-            warnings.warn(message, stacklevel=2)
+            warn(message)
         self.levels_ = [fit.centers_ for fit in self.fits_]
         self.tree_ = Tree(inputs, self.levels_, self.parents_, self.tau)
         nested = self.variant == "centres"

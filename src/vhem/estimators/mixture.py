@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough
-from vhem._support.errors import NotConvergedWarning, warn_if_any
+from vhem._support.errors import NotConvergedWarning, warn, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED
 from vhem._support.randomness import RandomState, generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
+from vhem.em.estimator import Estimator
 from vhem.em.fitting import FitPlan, given_start
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Clock, Run, Watch, run
@@ -35,7 +35,7 @@ from vhem.sequences.channels import Channels
 
 
 @documented
-class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from sequences, and cluster them with it: EM-H3M.
 
     p(y) = Σ_k ω_k p(y | HMM k). The E-step assigns sequences, z_nk ∝ ω_k p(y_n | HMM k), the M-step is that of
@@ -60,8 +60,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
     time_limit : float, optional
         Seconds after which no further iteration or restart begins. The first start's E-step is always made.
     <callback>
-    verbose : bool
-        Print a line per restart.
+    <verbose>
     <random_state>
     <n_jobs>
     <emissions>
@@ -129,7 +128,7 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         covars_prior: float = 0.0,
         time_limit: float | None = None,
         callback: Callable[[Progress], None] | None = None,
-        verbose: bool = False,
+        verbose: bool | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         emissions: Any = "gaussian",
@@ -310,11 +309,11 @@ class MixtureOfHMMs(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
 
     def _warn(self) -> None:
         if not self.converged_ and not self.timed_out_ and self.tol > 0:
-            warnings.warn(NotConvergedWarning("MixtureOfHMMs", "the likelihood", self.max_iter), stacklevel=3)
+            warn(NotConvergedWarning("MixtureOfHMMs", "the likelihood", self.max_iter))
         empty = self.n_empty_clusters_
-        warn_if_any(empty, "{n:HMM} {n:has|have} no sequence", "ask for fewer", "raise {n_init}", stacklevel=3)
-        warn_if_any(self.n_floored_, AT_FLOOR, stacklevel=3)
-        warn_if_any(self.n_falls_, LOWERED, stacklevel=3)
+        warn_if_any(empty, "{n:HMM} {n:has|have} no sequence", "ask for fewer", "raise {n_init}")
+        warn_if_any(self.n_floored_, AT_FLOOR)
+        warn_if_any(self.n_falls_, LOWERED)
 
 
 register_estimator(MixtureOfHMMs)

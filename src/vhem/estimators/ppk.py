@@ -7,14 +7,15 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_in_range, check_integer, check_real
 from vhem._support.errors import InputError
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
+from vhem.em.estimator import Estimator
 from vhem.em.parameters import check_parameters, documented
 from vhem.estimators.divergence import check_dimensions, divergence, expected_log_likelihood
 from vhem.estimators.vhem import VHEM
@@ -106,7 +107,7 @@ def _exponential(log_kernel: FloatArray) -> FloatArray:
 
 
 @documented
-class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class PPKClustering(ClusterMixin, Estimator):  # type: ignore[misc]
     """Cluster HMMs by spectral clustering of their pairwise affinities (SC-PPK).
 
     Affinities are computed between all pairs of inputs, the inputs are embedded by the leading eigenvectors of the
@@ -134,6 +135,7 @@ class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         Restarts of k-means.
     <random_state>
     <n_jobs>
+    <verbose>
 
     Attributes
     ----------
@@ -189,6 +191,7 @@ class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         n_init: int = 10,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.length = length
@@ -199,6 +202,7 @@ class PPKClustering(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc
         self.n_init = n_init
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`."""

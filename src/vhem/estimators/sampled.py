@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough
-from vhem._support.errors import NotConvergedWarning
+from vhem._support.errors import NotConvergedWarning, warn
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
 from vhem.em.cluster_starts import STARTS, CenterShape
+from vhem.em.estimator import Estimator
 from vhem.em.grouped import Batch
 from vhem.em.loop import Limits, Run, run
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
@@ -45,7 +45,7 @@ def draw(h3m: H3M, n: int, tau: int, rng: np.random.Generator) -> tuple[Batch, I
 
 
 @documented
-class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class SampledHEM(ClusterMixin, Estimator):  # type: ignore[misc]
     """Cluster HMMs by drawing sequences from them.
 
     Sequences are drawn from every input, and a mixture of HMMs is learned from them by EM, in which all sequences of
@@ -68,6 +68,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
     <limits>
     <random_state>
     <n_jobs>
+    <verbose>
 
     Attributes
     ----------
@@ -112,6 +113,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-5,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -125,6 +127,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`."""
@@ -144,7 +147,7 @@ class SampledHEM(Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
         best = max(runs, key=lambda one: one.bounds[-1])
         self._keep(best, self._problem(*drawn, h3m), h3m._channels)
         if not self.converged_ and self.tol > 0:
-            warnings.warn(NotConvergedWarning("SampledHEM", "the objective", self.max_iter), stacklevel=2)
+            warn(NotConvergedWarning("SampledHEM", "the objective", self.max_iter))
         return self
 
     def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:

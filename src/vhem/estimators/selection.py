@@ -13,6 +13,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer, check_integers, check_real
 from vhem._support.errors import InputError, ParameterError
 from vhem._support.randomness import RandomState, generator
+from vhem.em.display import showing_call
 from vhem.em.parameters import documented
 from vhem.estimators.vhem import VHEM
 from vhem.models import H3M, HMM
@@ -53,6 +54,7 @@ class ClusterNumbers(NamedTuple):
 
 
 @documented
+@showing_call
 def choose_n_clusters(
     X: H3M | list[HMM],
     candidates: Iterable[int] = range(1, 9),
@@ -61,6 +63,7 @@ def choose_n_clusters(
     n_resamples: int = 10,
     samples_per_input: float = 10.0,
     random_state: RandomState = None,
+    verbose: bool | None = None,
 ) -> ClusterNumbers:
     """Compare numbers of clusters for a collection of HMMs.
 
@@ -81,6 +84,7 @@ def choose_n_clusters(
         Sequences of length τ that each HMM represents in the BIC: about as many as it was learned from. `n_virtual`,
         which hardens the assignments, would count as far more evidence than there is.
     <random_state>
+    <verbose>
 
     Returns
     -------
@@ -95,6 +99,7 @@ def choose_n_clusters(
     >>> numbers.best["stability"]
     3
     """
+    del verbose  # read where progress is shown
     h3m, rng = check_h3m("X", X), generator(random_state)
     if not isinstance(candidates, Iterable):
         raise ParameterError("candidates", candidates, "must be numbers of clusters to try, such as range(2, 9)")

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.cluster.hierarchy import cut_tree
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough
-from vhem._support.errors import Count, FitWarning, InputError
+from vhem._support.errors import Count, FitWarning, InputError, warn
 from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
 from vhem.em.baum_welch import Fits
 from vhem.em.cluster_starts import ward_labels, ward_tree
+from vhem.em.estimator import Estimator
 from vhem.em.fitting import FitPlan, fit_batch, refitted
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits, run
@@ -65,7 +65,7 @@ class _Candidate(NamedTuple):
 
 
 @documented
-class SequenceClustering(LabelFrame, Saveable, ClusterMixin, BaseEstimator):  # type: ignore[misc]
+class SequenceClustering(LabelFrame, ClusterMixin, Estimator):  # type: ignore[misc]
     """Cluster sequences, or people with several sequences each, and learn an HMM for each cluster.
 
     There are three stages, each starting from the one before. First, one HMM per item (a sequence, or all sequences of
@@ -86,6 +86,7 @@ class SequenceClustering(LabelFrame, Saveable, ClusterMixin, BaseEstimator):  # 
     <random_state>
     <n_jobs>
     <emissions>
+    <verbose>
 
     Attributes
     ----------
@@ -141,6 +142,7 @@ class SequenceClustering(LabelFrame, Saveable, ClusterMixin, BaseEstimator):  # 
         random_state: Any = None,
         n_jobs: int | None = None,
         emissions: Any = "gaussian",
+        verbose: bool | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -151,6 +153,7 @@ class SequenceClustering(LabelFrame, Saveable, ClusterMixin, BaseEstimator):  # 
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.emissions = emissions
+        self.verbose = verbose
 
     def fit(
         self,
@@ -349,12 +352,11 @@ class SequenceClustering(LabelFrame, Saveable, ClusterMixin, BaseEstimator):  # 
         self.n_features_in_ = batch.X.shape[1]
         n_empty = self.n_clusters - len(np.unique(self.labels_))
         if n_empty:
-            warnings.warn(
+            warn(
                 FitWarning(
                     "{n} of {clusters} clusters are the most probable one of no item", "ask for fewer clusters",
                     n=n_empty, clusters=self.n_clusters,
-                ),
-                stacklevel=3,
+                )
             )  # fmt: skip
 
     def _tell(self, stage: str, bound: float) -> None:

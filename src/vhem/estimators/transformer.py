@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import TransformerMixin
 
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
+from vhem.em.estimator import Estimator
 from vhem.em.parameters import documented
 from vhem.estimators.fit_hmms import FitReport, fit_hmms
 from vhem.models import H3M
@@ -14,7 +15,7 @@ from vhem.sequences import SequencesLike, as_sequences
 
 
 @documented
-class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class HMMTransformer(TransformerMixin, Estimator):  # type: ignore[misc]
     """Turn sequences into an H3M with one HMM per sequence.
 
     Nothing is learned from one set of sequences for another: `transform` fits an HMM to every sequence it is given.
@@ -28,6 +29,7 @@ class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore
     <random_state>
     <n_jobs>
     <emissions>
+    <verbose>
 
     Attributes
     ----------
@@ -68,6 +70,7 @@ class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore
         random_state: Any = None,
         n_jobs: int | None = None,
         emissions: Any = "gaussian",
+        verbose: bool | None = None,
     ) -> None:
         self.n_states = n_states
         self.n_mix = n_mix
@@ -85,6 +88,7 @@ class HMMTransformer(Saveable, TransformerMixin, BaseEstimator):  # type: ignore
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.emissions = emissions
+        self.verbose = verbose
 
     def __sklearn_is_fitted__(self) -> bool:
         """Nothing has to be learned before `transform`."""

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.base import ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough
-from vhem._support.errors import FitWarning, NotConvergedWarning, warn_if_any
+from vhem._support.errors import FitWarning, NotConvergedWarning, warn, warn_if_any
 from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
 from vhem.em.cluster_starts import STARTS, CenterShape
+from vhem.em.estimator import Estimator
 from vhem.em.loop import Limits, Run, run
 from vhem.em.ordering import canonical_order
 from vhem.em.parameters import check_parameters, documented
@@ -40,7 +40,7 @@ _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
 @documented
-class VHEM(LabelFrame, Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class VHEM(LabelFrame, ClusterMixin, TransformerMixin, Estimator):  # type: ignore[misc]
     """Cluster hidden Markov models by the distributions they represent.
 
     The inputs are an H3M, a weighted collection of HMMs. Each cluster is summarised by a new HMM, its centre, chosen so
@@ -89,8 +89,7 @@ class VHEM(LabelFrame, Saveable, ClusterMixin, TransformerMixin, BaseEstimator):
         Whether the compiled engine may skip what provably does not affect the result (pairs of models far apart, steps
         of long recursions that have become stationary). Set it to False only for checking.
     <callback>
-    verbose : bool
-        Print a line per iteration.
+    <verbose>
     <random_state>
     <n_jobs>
     executor : {"serial", "threads"}, dask.distributed.Client or Executor, optional
@@ -169,7 +168,7 @@ class VHEM(LabelFrame, Saveable, ClusterMixin, TransformerMixin, BaseEstimator):
         weight_form: str = "models",
         shortcuts: bool = True,
         callback: Callable[[Progress], None] | None = None,
-        verbose: bool = False,
+        verbose: bool | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         executor: Any = None,
@@ -368,15 +367,14 @@ class VHEM(LabelFrame, Saveable, ClusterMixin, TransformerMixin, BaseEstimator):
 
     def _warn(self, best: Run, n_used: int) -> None:
         if not self.converged_ and self.tol > 0:
-            warnings.warn(NotConvergedWarning("VHEM", "the bound", self.max_iter), stacklevel=3)
+            warn(NotConvergedWarning("VHEM", "the bound", self.max_iter))
         if self.n_clusters > n_used:
-            warnings.warn(
+            warn(
                 FitWarning(
                     "there are more clusters ({n}) than inputs with weight ({used}), and {empty} are empty",
                     "ask for fewer clusters",
                     n=self.n_clusters, used=n_used, empty=self.n_empty_clusters_,
-                ),
-                stacklevel=3,
+                )
             )  # fmt: skip
         else:
             warn_if_any(
@@ -385,20 +383,17 @@ class VHEM(LabelFrame, Saveable, ClusterMixin, TransformerMixin, BaseEstimator):
                 "ask for fewer clusters",
                 "raise {n_init}",
                 clusters=self.n_clusters,
-                stacklevel=3,
             )
         warn_if_any(
             self.n_unvisited_states_,
             "{n:state} of the centres {n:is|are} visited by no input and {n:keeps its|keep their} last parameters",
             "{n_states} may be too large",
-            stacklevel=3,
         )
         warn_if_any(
             int(best.n_falls[0]),
             "the bound fell in {n:iteration} because the floor of the variances, {floor:g}, is not part of it",
             "lower {reg_covar} for a result closer to the optimum",
             floor=self.reg_covar,
-            stacklevel=3,
         )
 
     def _logits(self, h3m: H3M) -> FloatArray:

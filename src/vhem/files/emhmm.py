@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.io
 
-from vhem._support.errors import FitWarning, InputError
+from vhem._support.errors import FitWarning, InputError, warn
 from vhem._support.paths import existing_file
 from vhem.models import H3M, HMM
 
@@ -59,7 +58,7 @@ def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:
     if len(present) < len(chosen):
         empty = [k + 1 for k in range(len(chosen)) if k not in present]
         problem = "{path}: the cells {empty} of {name} are empty and were skipped"
-        warnings.warn(FitWarning(problem, path=path, empty=empty, name=name), stacklevel=2)
+        warn(FitWarning(problem, path=path, empty=empty, name=name))
     hmms = [_hmm(chosen[k], f"{path}, {name}{{{k + 1}}}") for k in present]
     names = _names(content.get("SubjNames"), len(chosen))
     return H3M(hmms, ids=None if names is None else [names[k] for k in present])

@@ -118,7 +118,7 @@ def describe_npz(path: str | Path) -> FileDescription:
 def _arrays(path: str | Path, wanted: set[str]) -> dict[str, Any]:
     place = existing_file(path)
     try:
-        with np.load(place, allow_pickle=False) as file:
+        with place.open("rb") as stream, np.load(stream, allow_pickle=False) as file:  # NumPy leaves broken ones open
             _check_size(place, file.zip)
             return {name: file[name] for name in file.files if name in wanted}
     except Exception as fault:  # zipfile and zlib have their own errors

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import math
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem._support.errors import Count, InputError, InputWarning
+from vhem._support.errors import Count, InputError, InputWarning, warn
 from vhem._support.optional import how_to_install
 from vhem._support.paths import existing_file
 from vhem.files.labels import as_written
@@ -146,9 +145,9 @@ def _report_absent(absent: list[str], people: list[str], missing: str) -> None:
             "the table lacks {n} of {all} people: {shown}", "add them, or give {missing:'drop'}",
             n=len(absent), all=len(people), shown=shown,
         )  # fmt: skip
-    warnings.warn(
+    warn(
         InputWarning("{n} of {all} people are left out, since the table lacks them: {shown}", n=len(absent),
-                     all=len(people), shown=shown), stacklevel=4,
+                     all=len(people), shown=shown)
     )  # fmt: skip
 
 

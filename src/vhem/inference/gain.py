@@ -10,6 +10,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_integer
+from vhem._support.errors import InputError
 from vhem._support.randomness import RandomState, generator
 from vhem.em.parameters import documented
 from vhem.estimators.fit_hmms import fit_hmms
@@ -133,11 +134,17 @@ def _per_subject(subjects: list[Any], values: Iterable[Any], study: Study, what:
     """Return the one value that all sequences of a subject have."""
     given = list(values)
     if len(given) != len(subjects):
-        raise ValueError(f"{what} has {len(given)} entries for {len(subjects)} sequences; give one for each.")
+        raise InputError(
+            "{what} has {n} entries for {m} sequences", "give one for each",
+            what=what, n=len(given), m=len(subjects),
+        )  # fmt: skip
     found: dict[Any, Any] = {}
     for name, value in zip(subjects, given, strict=True):
         if found.setdefault(name, value) != value:
-            raise ValueError(f"{what} has both {found[name]!r} and {value!r} for {name!r}; a person must be in one.")
+            raise InputError(
+                "{what} has both {found!r} and {value!r} for {name!r}", "a person must be in one",
+                what=what, found=found[name], value=value, name=name,
+            )  # fmt: skip
     return [found[name] for name in study.batch.ids]
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.errors import FitWarning
+from vhem._support.errors import FitWarning, warn
 from vhem.em.loop import Limits, run
 from vhem.em.random_effects import Effects, VaryingItems
 from vhem.em.random_effects_full import FullVaryingItems
@@ -46,12 +45,11 @@ def null_model(study: Study, fitted: Fitted) -> NullModel:
     weights = weights / weights.sum()
     gaussian = models.components
     if not isinstance(gaussian, Gaussian) or models.shape[2] > 1:
-        warnings.warn(
+        warn(
             FitWarning(
                 "people are taken to follow their cluster's HMM exactly, since how they vary is known only for single "
                 "Gaussians; if they do vary, p is too small"
-            ),
-            stacklevel=4,
+            )
         )
         return NullModel(study, weights, models, None)
     problem = _problem(study, gaussian.covars.ndim > gaussian.means.ndim)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import warnings
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem._support.errors import FitWarning, InputError, ParameterError
+from vhem._support.errors import FitWarning, InputError, ParameterError, warn
 
 _THREADS_PER_CORE = 4  # at most, however large n_jobs is
 
@@ -43,7 +42,7 @@ def _detect() -> Engine:
             "vhem runs on its NumPy engine, many times slower than the compiled one: no C++ compiler was available "
             "when it was installed"
         )
-        warnings.warn(FitWarning(problem, "Install one (GCC or Clang) and reinstall vhem"), stacklevel=4)
+        warn(FitWarning(problem, "Install one (GCC or Clang) and reinstall vhem"))
         return Engine("reference", "numpy", None)
     wanted = os.environ.get("VHEM_INSTRUCTION_SET") or baseline.best_instruction_set()
     module = _import(wanted)

@@ -534,7 +534,7 @@ def _checked_posterior(posterior: Any, models: Models) -> ModelPosterior | None:
     if posterior is None:
         return None
     if not isinstance(posterior, ModelPosterior) or posterior.alpha.shape != models.startprob.shape:
-        raise ValueError("its posterior is not that of these HMMs")
+        raise InputError("its posterior is not that of these HMMs")
     return posterior
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import InputError
 from vhem._support.immutable import frozen
 from vhem._support.saving import Kind, State, register
 from vhem.emissions.conjugate import Conjugate
@@ -164,12 +165,15 @@ def _check(posterior: ModelPosterior) -> None:
     shapes = {"epsilon": (K, S, S), "n_frames": (K,), "n_sequences": (K,)}
     for name, shape in shapes.items():
         if getattr(posterior, name).shape != shape:
-            raise ValueError(f"{name} has shape {getattr(posterior, name).shape} instead of {shape}")
+            raise InputError(
+                "{name} has shape {shape} instead of {needed}",
+                name=name, shape=getattr(posterior, name).shape, needed=shape,
+            )  # fmt: skip
     for name, array in {**posterior.emissions.arrays(), "alpha": posterior.alpha, "epsilon": posterior.epsilon}.items():
         if array.dtype != np.float64 or array.shape[:2] != (K, S) or not np.isfinite(array).all():
-            raise ValueError(f"{name} is not an array of finite numbers for {K} HMMs of {S} states")
+            raise InputError("{name} is not an array of finite numbers for {K} HMMs of {S} states", name=name, K=K, S=S)
     if (posterior.alpha < 0).any() or (posterior.epsilon < 0).any():
-        raise ValueError("pseudo-counts must not be negative")
+        raise InputError("pseudo-counts must not be negative")
 
 
 register(Kind("ModelPosterior", ModelPosterior, _pack, _unpack))

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer
-from vhem._support.errors import Count, FitWarning, InputError
+from vhem._support.errors import Count, FitWarning, InputError, warn
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
+from vhem.em.estimator import Estimator
 from vhem.em.fitting import FitPlan
 from vhem.em.parameters import check_parameters, documented
 from vhem.executors.local import Executor, as_executor
@@ -35,7 +35,7 @@ _SAVE_EVERY = 10.0  # seconds between checkpoints
 
 
 @documented
-class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[misc]
+class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from data of any size, part by part.
 
     Every part is summarised separately by a few HMMs. Summaries are merged by VHEM, in a tree, and finally into
@@ -85,8 +85,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         Where parts are processed. The result does not depend on it.
     callback : callable, optional
         Called after every part with a `PartProgress`.
-    verbose : bool
-        Print a line now and then.
+    <verbose>
     <random_state>
     <n_jobs>
     <emissions>
@@ -164,7 +163,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         checkpoint: str | Path | None = None,
         executor: Any = None,
         callback: Callable[[PartProgress], None] | None = None,
-        verbose: bool = False,
+        verbose: bool | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         emissions: Any = "gaussian",
@@ -219,7 +218,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         if self.checkpoint is not None and Path(self.checkpoint).exists():
             state = State.resumed(self.checkpoint, plan, self.n_sample, any_seed=self.random_state is None)
             plan = plan._replace(seed=state.seed)
-        watch = Watch(self.callback, self.verbose, _length(X))
+        watch = Watch(self.callback, bool(self.verbose), _length(X))
         self._learn(state.rest_of(as_parts(X)), state, plan, executor, watch)
         self._finish(plan)
         self.lower_bounds_ = np.empty(0)
@@ -252,7 +251,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
             state = State.fresh(plan, self.n_sample)
         plan = plan._replace(seed=state.seed)
         part = X if isinstance(X, Part) else Part(f"part {state.n_taken}", lambda: X)
-        self._learn(iter([part]), state, plan, as_executor(None), Watch(self.callback, self.verbose, None))
+        self._learn(iter([part]), state, plan, as_executor(None), Watch(self.callback, bool(self.verbose), None))
         self._finish(plan)
         self.lower_bounds_ = np.empty(0)
         return self
@@ -274,7 +273,7 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
         check_is_fitted(self)
         executor = as_executor(self.executor, self.n_jobs)
         jobs = self.n_jobs if executor.inner_jobs is None else executor.inner_jobs
-        watch = Watch(self.callback, self.verbose, _length(X)).at("labelling")
+        watch = Watch(self.callback, bool(self.verbose), _length(X)).at("labelling")
         done = executor.map(label_part, as_parts(X), self.model_, self.missing, jobs, name="vhem-label")
         for result in self._good(done):
             watch.tell(result.name, len(result.ids), 0)
@@ -383,21 +382,19 @@ class PartitionedH3M(ClusterMixin, Saveable, BaseEstimator):  # type: ignore[mis
     def _warn(self) -> None:
         if self.skipped_:
             name, reason = self.skipped_[0]
-            warnings.warn(
+            warn(
                 FitWarning(
                     "{n} of {parts} parts {n:was|were} skipped, for example {part!r}: {reason}",
                     n=Count(len(self.skipped_)), parts=self.state_.n_taken, part=name, reason=reason,
-                ),
-                stacklevel=3,
+                )
             )  # fmt: skip
         if len(self.model_) < self.n_components:
-            warnings.warn(
+            warn(
                 FitWarning(
                     "the mixture has {n:HMM} instead of {n_components:{k}}: there are too few sequences, or too few "
                     "kinds of them",
                     n=Count(len(self.model_)), k=self.n_components,
-                ),
-                stacklevel=3,
+                )
             )  # fmt: skip
 
 

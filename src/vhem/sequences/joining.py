@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.errors import Count, InputError, InputWarning
+from vhem._support.errors import Count, InputError, InputWarning, warn
 
 _LISTED = 5  # keys in a message
 
@@ -43,11 +42,10 @@ def warn_of_lengths(lengths: list[IntArray], channels: list[str]) -> None:
     """Warn if sequences are not equally long in all channels."""
     differ = np.any([own != lengths[0] for own in lengths], axis=0)
     if differ.any():
-        warnings.warn(
+        warn(
             InputWarning(
                 "{n:sequence} {n:is|are} not equally long in all of the channels {channels}; where a channel ends "
                 "first, it is missing from then on",
                 n=Count(int(differ.sum())), channels=", ".join(channels),
-            ),
-            stacklevel=4,
+            )
         )  # fmt: skip

@@ -9,15 +9,16 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer
 from vhem._support.errors import Count, InputError, ParameterError, warn_if_any
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
 from vhem.em.aligned_start import aligned_start
+from vhem.em.estimator import Estimator
 from vhem.em.parameters import check_parameters, documented
 from vhem.estimators.fit_hmms import fit_hmms
 from vhem.estimators.mixture import MixtureOfHMMs
@@ -35,7 +36,7 @@ _PRIOR = 0.1  # pseudo-counts of the polish: classes may be small
 
 
 @documented
-class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     """Classify sequences with one mixture of HMMs per class.
 
     With "vhem", an HMM is learned from every training sequence, and those of a class are reduced by `VHEM` to
@@ -81,6 +82,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
     <random_state>
     <n_jobs>
     <emissions>
+    <verbose>
 
     Attributes
     ----------
@@ -131,6 +133,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         n_jobs: int | None = None,
         polish: int | None = None,
         emissions: Any = "gaussian",
+        verbose: bool | None = None,
     ) -> None:
         self.method = method
         self.n_components = n_components
@@ -152,6 +155,7 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
         self.n_jobs = n_jobs
         self.polish = polish
         self.emissions = emissions
+        self.verbose = verbose
 
     def fit(self, X: SequencesLike, y: Iterable[Any]) -> Self:
         """Learn a mixture for every class.
@@ -326,7 +330,6 @@ class H3MClassifier(Saveable, ClassifierMixin, BaseEstimator):  # type: ignore[m
             "has its own HMM",
             classes=len(counts),
             k=self.n_components,
-            stacklevel=4,
         )
 
     def _reduced(self, hmms: H3M, tau: int, rng: np.random.Generator) -> H3M:

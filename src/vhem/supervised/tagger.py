@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Self, get_type_hints
 import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -17,6 +16,7 @@ from vhem._support.errors import Count, InputError, ParameterError
 from vhem._support.indexing import positions
 from vhem._support.randomness import generator
 from vhem._support.saving import Kind, Saveable, State, attributes, check_types, register, register_estimator
+from vhem.em.estimator import Estimator
 from vhem.em.parameters import check_parameters, documented
 from vhem.metrics import best_tags, retrieval_scores
 from vhem.sequences import Sequences, SequencesLike, as_sequences
@@ -74,7 +74,7 @@ class Annotation(NamedTuple):
 
 
 @documented
-class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
+class H3MTagger(Estimator):
     """Annotate songs with tags, and find songs for a tag, with one model per tag.
 
     Supervised multiclass labelling: songs are cut into fragments; a small mixture of HMMs is learned for every song by
@@ -108,6 +108,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         Variance floor, see `fit_hmms`.
     <random_state>
     <n_jobs>
+    <verbose>
 
     Attributes
     ----------
@@ -167,6 +168,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         reg_covar: float = 1e-3,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: bool | None = None,
     ) -> None:
         self.method = method
         self.n_components = n_components
@@ -186,6 +188,7 @@ class H3MTagger(Saveable, BaseEstimator):  # type: ignore[misc]
         self.reg_covar = reg_covar
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def learn_songs(self, X: SequencesLike) -> Songs:
         """Learn the models of songs, once for all tags and folds.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 
 from vhem._support.arrays import FloatArray
-from vhem._support.errors import Count, InputWarning
+from vhem._support.errors import Count, InputWarning, warn
 from vhem.sequences.channels import quoted
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.options import Reading
@@ -28,13 +26,12 @@ def warn_of_doubts(reading: Reading) -> None:
     low, high = np.fmin.reduce(sequences.X), np.fmax.reduce(sequences.X)  # NaN if a column has no value
     constant = np.flatnonzero((low == high) & (len(sequences.X) >= _FEW))
     if len(constant):
-        warnings.warn(
+        warn(
             InputWarning(
                 "column {columns} has the same value in every row, and so carries no information",
                 "leave it out by listing the others in {values}",
                 columns=shortened([names[j] for j in constant]),
-            ),
-            stacklevel=3,
+            )
         )
     for edge in (low, high):
         numeric = np.array([name not in sequences.categories for name in sequences.channels])
@@ -44,25 +41,23 @@ def warn_of_doubts(reading: Reading) -> None:
 
 def _warn_of_guessed(sequences: Sequences, columns: tuple[str, ...]) -> None:
     for name in columns:
-        warnings.warn(
+        warn(
             InputWarning(
                 "column {column!r} holds text and is read as {n} categories: {names}",
                 "name it in {categories} if this is right, and leave it out of {values} otherwise",
                 column=name, n=len(sequences.categories[name]), names=quoted(sequences.categories[name]),
-            ),
-            stacklevel=4,
+            )
         )  # fmt: skip
 
 
 def _warn_of_single_frames(n: int, id_columns: list[str]) -> None:
-    warnings.warn(
+    warn(
         InputWarning(
             "each of the {n:sequence} (by {columns}) has a single frame. A table has one row per frame",
             "Choose {id} so that the rows of a sequence share it. If each row is a whole sequence, name its columns "
             "with {wide}, as a range first:last or a pattern",
             n=Count(n), columns=shortened(id_columns) or "file",
-        ),
-        stacklevel=4,
+        )
     )  # fmt: skip
 
 
@@ -73,11 +68,10 @@ def _warn_of_code(column: FloatArray, code: float, name: str) -> None:
     low, high = others.min(), others.max()
     gap = low - code if code < low else code - high
     if n > 1 and (gap > high - low or code < 0 <= low):
-        warnings.warn(
+        warn(
             InputWarning(
                 "column {column!r} is {code:g} in {n} rows, and between {low:g} and {high:g} in the others",
                 "if that means a missing value, leave those cells empty",
                 column=name, code=code, n=n, low=low, high=high,
-            ),
-            stacklevel=4,
+            )
         )  # fmt: skip

@@ -32,7 +32,7 @@ def _arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
     try:
         with zipfile.ZipFile(path) as parts:
             Budget(path).spend(sum(part.file_size for part in parts.infolist()))
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as file:  # NumPy leaves broken ones open
             return {name: file[name] for name in file.files}
     except InputError:
         raise

@@ -1,0 +1,66 @@
+"""What all estimators have in common: they can be saved, summarise themselves, and show the progress of long fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from vhem._support.phrases import Count
+from vhem._support.saving import Saveable
+from vhem.em.display import showing
+
+_SHOWN = 20  # clusters, or letters of a value, that are listed
+
+
+class Estimator(Saveable, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Base of the estimators; mixins of scikit-learn's come before it."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "fit" in vars(cls):
+            cls.fit = showing(vars(cls)["fit"])
+
+    def summary(self) -> str:
+        """Return what was fitted, how that went, and what was found, as text to print.
+
+        Returns
+        -------
+        str
+            Several lines: the call, the course of the fit, the sizes of the clusters, and the learned attributes.
+        """
+        check_is_fitted(self)
+        lines = [" ".join(repr(self).split()), *_course(self)]
+        for labels in _partitions(self):
+            sizes = np.bincount(labels[labels >= 0])
+            more = ", …" if len(sizes) > _SHOWN else ""
+            shown = ", ".join(map(str, sizes[:_SHOWN])) + more
+            lines.append(f"{Count(len(labels)):member} in {Count(len(sizes)):cluster}, of sizes {shown}")
+        learned = {name: value for name, value in sorted(vars(self).items()) if name.endswith("_") and name[0] != "_"}
+        return "\n".join([*lines, *(f"    {name}: {_short(value)}" for name, value in learned.items())])
+
+
+def _course(fit: Any) -> list[str]:
+    if not hasattr(fit, "n_iter_") or np.ndim(fit.n_iter_):
+        return []
+    ending = "converged" if getattr(fit, "converged_", True) else "stopped before it had converged,"
+    bound = f"; objective {fit.lower_bound_:.7g}" if np.ndim(getattr(fit, "lower_bound_", [])) == 0 else ""
+    return [f"{ending} after {Count(int(fit.n_iter_)):iteration}{bound}"]
+
+
+def _partitions(fit: Any) -> list[Any]:
+    labels = getattr(fit, "labels_", None)
+    if labels is None:
+        return []
+    return [np.asarray(part) for part in (labels if isinstance(labels, list) else [labels])]
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    if isinstance(value, list | tuple | dict) and len(value) > 3:
+        return f"{type(value).__name__} of {len(value)}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 6 * _SHOWN else f"{text[: 6 * _SHOWN]} …"
