@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from vhem._support.errors import Count, InputError
 from vhem._support.optional import how_to_install
 
 
@@ -38,7 +39,9 @@ class LabelFrame:
         labels, shares = np.asarray(self.labels_), np.asarray(self.responsibilities_)  # type: ignore[attr-defined]
         names = list(getattr(self, "ids_", range(len(labels))) if ids is None else ids)
         if len(names) != len(labels):
-            raise ValueError(f"ids has {len(names)} entries for {len(labels)} inputs; give one for each.")
+            raise InputError(
+                "ids has {k} entries for {n:input}", "give one for each", k=len(names), n=Count(len(labels))
+            )
         best = shares[np.arange(len(labels)), labels]
         columns = {"id": names, "cluster": labels.tolist(), "probability": best.tolist()}
         return data_frame(columns | {f"p{k}": share.tolist() for k, share in enumerate(shares.T)})

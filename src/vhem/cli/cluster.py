@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import typer
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
+from vhem._support.errors import warn
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import chosen_tau, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned, owners_of_hmms
@@ -140,7 +140,7 @@ def cluster(
 def warn_of_pieces(centers: H3M, length: int) -> None:
     """Warn about centres whose states hardly communicate."""
     for found in disconnected_centers(centers, length):
-        warnings.warn(found.sentence(), stacklevel=2)
+        warn(found.warning())
 
 
 def _choice_text(compared: ClusterNumbers | None) -> str:

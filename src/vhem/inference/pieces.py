@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_integer
-from vhem._support.errors import Count
+from vhem._support.errors import FitWarning
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 from vhem.models.stationary import time_shares
@@ -26,17 +26,22 @@ class Pieces(NamedTuple):
     pieces: list[list[int]]  #: states that communicate, from 0
     shares: list[float]  #: of time
 
-    def sentence(self) -> str:
-        """Return what it means."""
+    def warning(self) -> FitWarning:
+        """Return what it means, as a warning."""
         parts = "; ".join(
             f"{', '.join(str(s + 1) for s in states)} ({share:.0%} of the time)"
             for states, share in zip(self.pieces, self.shares, strict=True)
         )
-        return (
-            f"cluster {self.number + 1} joins unlike members: its centre falls into {format(Count(len(self.pieces)))} "
-            f"pieces that hardly communicate, states {parts}. Members occupy one piece or the other; ask for more "
-            "clusters."
-        )
+        return FitWarning(
+            "cluster {cluster} joins unlike members: its centre falls into {n} pieces that hardly communicate, states "
+            "{parts}, and each member keeps to one of them",
+            "ask for more clusters",
+            cluster=self.number + 1, n=len(self.pieces), parts=parts,
+        )  # fmt: skip
+
+    def sentence(self) -> str:
+        """Return what it means."""
+        return str(self.warning())
 
 
 def disconnected_centers(centers: H3M | HMM, length: int = 10) -> list[Pieces]:
