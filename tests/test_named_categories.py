@@ -125,7 +125,9 @@ def test_case_weights_become_the_weights_of_hmms_and_clusters():
     ) == pytest.approx([0.5, 0.5], abs=0.02)
 
 
-def test_mixed_channels_say_what_to_do():
-    mixed = Sequences([[["a", 1.0], ["b", 2.0]]], channels=["key", "force"], categories=["key"])
-    with pytest.raises(ValueError, match="channels force hold numbers, and key hold categories"):
-        vhem.fit_hmms(mixed, 1)
+def test_mixed_channels_are_products_that_remember_names():
+    mixed = Sequences([[["a", 1.0], ["b", 2.0], ["a", 1.5]]] * 2, channels=["key", "force"], categories=["key"])
+    hmms = vhem.fit_hmms(mixed, 1, n_init=1, max_iter=3, random_state=0)
+    assert hmms.emissions.family == "product"
+    assert hmms.categories == {"key": ("a", "b")}
+    assert hmms.channels == ["key", "force"]

@@ -37,7 +37,7 @@ async def about(request: Request) -> Response:
     picture = store.picture(store.data(job["data"]))
     return JSONResponse(
         {
-            "sizes": sizes, "states": states, "dims": len(run.summary["clusters"][0]["states"][0]["mean"]),
+            "sizes": sizes, "states": states, "dims": _n_dims(run.summary["clusters"][0]["states"][0]),
             "commands": commands_of(store, record), "siblings": _siblings(store, record),
             "picture": picture is not None,
             "files": sorted(name for name in _FILES if (run.path / name).is_file()), "numbers": job.get("numbers"),
@@ -220,3 +220,8 @@ ROUTES: list[tuple[str, str, Answer]] = [
     ("POST", "/api/runs/{id}/score", score_new),
     ("GET", "/api/runs/{id}/scores/{data}/{name}", scores_file),
 ]
+
+
+def _n_dims(state: dict[str, Any]) -> int:
+    """Return how many channels a state of a summary has."""
+    return len(state.get("mean", state.get("emits", ())))

@@ -110,7 +110,9 @@ def cluster(
             session.begin(f"refining {fit.n_clusters} clusters on the sequences", Doing.CLUSTERING)
             final = _polished(found.content, hmms, fit.n_clusters, center_states, learning, run)
         warn_of_pieces(final.centers_, length)
-        rows = summary.of_clusters(final.centers_, hmms.ids, final.labels_, length, final.responsibilities_)
+        rows = summary.of_clusters(
+            final.centers_, hmms.ids, final.labels_, length, final.responsibilities_, found.feature_names
+        )
         numbers = {
             "input": summary.of_input(found),
             "numbers": None if compared is None else as_lists(compared),

@@ -95,5 +95,7 @@ def _numbers(fit: MixtureOfHMMs, found: Input) -> dict[str, Any]:
         "lower_bound": fit.lower_bound_,
         "iterations": fit.n_iter_,
         "converged": bool(fit.converged_),
-        "clusters": summary.of_clusters(fit.model_, found.content.ids, fit.labels_, length, fit.responsibilities_),
+        "clusters": summary.of_clusters(
+            fit.model_, found.content.ids, fit.labels_, length, fit.responsibilities_, found.feature_names
+        ),
     }

@@ -65,7 +65,7 @@ def tree(
             sizes, n_trees=trees, n_states=center_states, tau=length, n_init=restarts, max_iter=learning.max_iter,
             random_state=run.seed, n_jobs=run.jobs, callback=session.clustering(learning.max_iter, trees * len(sizes)),
         ).fit(hmms)  # fmt: skip
-        rows = summary.of_clusters(fit.levels_[-1], hmms.ids, fit.labels_[-1], length)
+        rows = summary.of_clusters(fit.levels_[-1], hmms.ids, fit.labels_[-1], length, names=found.feature_names)
         newick = fit.tree_.to_newick()
         numbers = {
             "input": summary.of_input(found),

@@ -10,7 +10,9 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
 from vhem._support.errors import InputError
+from vhem.emissions import Gaussian
 from vhem.models import HMM
+from vhem.plotting.channels import plot_channels
 from vhem.plotting.gaussians import channel_scales, draw_densities, draw_ellipses, draw_profiles, state_means
 from vhem.plotting.style import axes_or_new, equal_scales, picture
 from vhem.plotting.transitions import draw_chain, plot_transitions
@@ -34,9 +36,10 @@ def plot_hmm(
     In two dimensions every state is an ellipse, two standard deviations around its mean, over a background image if
     there is one. In one dimension it is a density curve, scaled by the share of time spent there in the long run (all
     count the same if some are only passed through). In more, it is the profile of its means over the dimensions, each
-    in units of its own spread, with the chain next to it. Arrows are as wide as the probability of going there next,
-    loops as that of staying, and the dark part of the ring around a state's number is the probability of starting
-    there.
+    in units of its own spread, with the chain next to it. States that do not emit Gaussians have a panel per dimension
+    instead, with bars of categories or counts, curves, or roses of angles. Arrows are as wide as the probability of
+    going there next, loops as that of staying, and the dark part of the ring around a state's number is the probability
+    of starting there.
 
     Parameters
     ----------
@@ -67,6 +70,8 @@ def plot_hmm(
     ('x', True)
     """
     check_names(names, hmm.n_dims)
+    if not isinstance(hmm.emissions, Gaussian):
+        return plot_channels(hmm, ax, names, transitions, threshold)
     ax = axes_or_new(ax, *{1: (5.5, 3.5), 2: (5.0, 5.0)}.get(hmm.n_dims, (8.0, 3.5)))
     draw_emissions(ax, hmm, image, extent, names, channel_scales([hmm]))
     if transitions:

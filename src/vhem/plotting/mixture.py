@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.errors import InputError
+from vhem.emissions import Gaussian
 from vhem.models import H3M, HMM
+from vhem.plotting.channels import plot_channel_grid, plot_channels
 from vhem.plotting.gaussians import channel_scales, draw_densities, draw_ellipses, draw_profiles
 from vhem.plotting.hmm import check_names, draw_emissions, draw_transitions
 from vhem.plotting.style import axes_or_new, picture, text_size
@@ -54,6 +56,9 @@ def plot_h3m(
     >>> [panel.get_title() for panel in ax.child_axes]
     ['1 (35%)', '2 (32%)', '3 (32%)']
     """
+    check_names(names, h3m.n_dims)
+    if not isinstance(h3m.emissions, Gaussian):
+        return plot_channel_grid(h3m, ax, names, columns)
     n = len(h3m)
     columns = min(n, columns or int(np.ceil(np.sqrt(1.6 * n))))
     rows = -(-n // columns)
@@ -63,7 +68,6 @@ def plot_h3m(
     ax = axes_or_new(ax, columns * side * (1.3 if wide else 1.0), rows * side * 1.1)
     ax.set_axis_off()
     panels, scales = [], channel_scales(list(h3m))
-    check_names(names, h3m.n_dims)
     for k, hmm in enumerate(h3m):
         row, column = divmod(k, columns)
         place = ((column + 0.06) / columns, 1 - (row + 0.86) / rows, 0.88 / columns, 0.74 / rows)
@@ -131,12 +135,16 @@ def plot_cluster(
             "members and centre must have the same dimensions; the centre has {n_dims}",
             n_dims=center.n_dims,
         )  # fmt: skip
+    check_names(names, center.n_dims)
+    strengths = (np.clip(8 / max(1, len(hmms)), 0.15, 0.8) * np.clip(shares, 0.1, 1.0)).tolist()
+    title = f"{len(hmms)} members and their centre"
+    if not isinstance(center.emissions, Gaussian):
+        ax = plot_channels(center, ax, names, transitions=True, behind=list(zip(hmms, strengths, strict=True)))
+        ax.set_title(title, fontsize=10)
+        return ax
     ax = axes_or_new(ax, 8.0 if center.n_dims > 2 else 5.0, 3.5 if center.n_dims != 2 else 5.0)
     scales = channel_scales([center])
-    check_names(names, center.n_dims)
-    strongest = float(np.clip(8 / max(1, len(hmms)), 0.15, 0.8))
-    for hmm, share in zip(hmms, shares, strict=True):
-        strength = strongest * float(np.clip(share, 0.1, 1.0))
+    for hmm, strength in zip(hmms, strengths, strict=True):
         if center.n_dims == 2:
             draw_ellipses(ax, hmm, faint=True, strength=strength)
         elif center.n_dims == 1:
@@ -145,7 +153,7 @@ def plot_cluster(
             draw_profiles(ax, hmm, scales, names, faint=True, strength=strength)
     draw_emissions(ax, center, image, extent, names, scales)
     draw_transitions(ax, center)
-    ax.set_title(f"{len(hmms)} members and their centre", fontsize=10)
+    ax.set_title(title, fontsize=10)
     return ax
 
 

@@ -34,6 +34,8 @@ _SCRIPTS = (
     "map.js",
     "chain.js",
     "models.js",
+    "channels.js",
+    "categories.js",
     "sequences.js",
     "clusters.js",
     "tree.js",
@@ -167,7 +169,7 @@ def write_clustering(
     background = _background(image, extent, content)
     parts = {name: part(name) for name in ("page.css", *_SCRIPTS)}
     used = sum(map(len, parts.values())) + len(str(background)) + _TABLES
-    data = payload(content, max_megabytes * 1e6 - used, notes)
+    data = payload(content, max_megabytes * 1e6 - used, notes, names)
     data |= {"dimensionNames": [str(name) for name in names] if names else None, **background}
     data |= (look or Look()).checked(content)
     page = _render(content, data, parts, title, command, warnings, notes)

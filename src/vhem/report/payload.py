@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem.emissions import Gaussian
 from vhem.estimators.divergence import divergence
 from vhem.models import H3M, HMM
+from vhem.models.marginals import Channel, channels_of, in_words, marginals
 from vhem.models.stationary import time_shares
 from vhem.report.clustering import Clustering
 
 _LONGEST = 400  # frames drawn per sequence; of longer ones every second, third, …
 _PROBABILITIES = 4  # decimals
 _BYTES_PER_NUMBER = 7.0  # of coordinates, in JSON: an estimate that determines how many sequences are kept
+_OTHER_DECIMALS = 3  # of values that are not Gaussian
 _MANY_CENTERS = 60  # with more, a table of distances between centres is of no use
 
 
-def payload(content: Clustering, room: float, notes: list[str]) -> dict[str, Any]:
+def payload(content: Clustering, room: float, notes: list[str], names: Sequence[str] | None = None) -> dict[str, Any]:
     """Return everything the page draws, in about `room` bytes; what had to be left out is added to `notes`."""
     decimals = n_decimals(content.levels[0])
+    channels = drawn_channels(content.levels[:1], names)
     data: dict[str, Any] = {
         "dims": content.levels[0].n_dims,
+        "channels": channels_data(channels),
         "members": _members(content),
         "tau": content.tau,
-        "layers": [[], *(drawn_models(level, decimals, content.tau) for level in content.levels)],
+        "layers": [[], *(drawn_models(level, decimals, content.tau, channels) for level in content.levels)],
         "weights": [np.round(level.weights, _PROBABILITIES).tolist() for level in content.levels],
         "parents": [parent.tolist() for parent in content.parents],
         "restarts": [restart._asdict() for restart in content.run.restarts],
@@ -35,7 +41,7 @@ def payload(content: Clustering, room: float, notes: list[str]) -> dict[str, Any
     }
     _note_other_labels(content, notes)
     room -= len(json.dumps(data))
-    room -= _add_member_models(data, content, decimals, room, notes)
+    room -= _add_member_models(data, content, decimals, room, notes, channels)
     _add_sequences(data, content, decimals, room, notes)
     return data
 
@@ -67,6 +73,8 @@ def as_script(data: Any) -> str:
 
 def n_decimals(centers: H3M) -> int:
     """Return how many decimals show a hundredth of the smallest spread: offsets and units do not matter."""
+    if not isinstance(centers.emissions, Gaussian):
+        return 0 if len(centers.categories) == centers.n_dims else _OTHER_DECIMALS
     variances = centers.covars if centers.covariance_type == "diag" else np.diagonal(centers.covars, 0, -2, -1)
     real = np.arange(centers.startprob.shape[1]) < centers.n_states[:, None]
     smallest = float(np.sqrt(variances[real].min()))
@@ -80,19 +88,43 @@ def _significant(values: FloatArray) -> list[Any]:
     return list((np.round(values * scale) / scale).tolist())
 
 
-def drawn_models(h3m: H3M, decimals: int, tau: int) -> list[dict[str, Any]]:
+def drawn_channels(levels: Sequence[H3M], names: Sequence[str] | None) -> list[Channel] | None:
+    """Return the channels of states that do not emit Gaussians, with the same values for all HMMs."""
+    if isinstance(levels[0].emissions, Gaussian):
+        return None
+    return channels_of([hmm for level in levels for hmm in level], names)
+
+
+def channels_data(channels: list[Channel] | None) -> list[dict[str, Any]] | None:
+    """Return channels as the page takes them."""
+    if channels is None:
+        return None
+    return [
+        {"name": c.name, "kind": c.kind, "values": _significant(c.values), "names": c.categories and list(c.categories)}
+        for c in channels
+    ]
+
+
+def drawn_models(h3m: H3M, decimals: int, tau: int, channels: list[Channel] | None = None) -> list[dict[str, Any]]:
     """Return HMMs as the page draws them."""
     shares = time_shares(h3m.startprob, h3m.transmat, tau)
-    return [_model(hmm, decimals, shares[k, : hmm.n_states]) for k, hmm in enumerate(h3m)]
+    return [_model(hmm, decimals, shares[k, : hmm.n_states], channels) for k, hmm in enumerate(h3m)]
 
 
-def _model(hmm: HMM, decimals: int, time: FloatArray) -> dict[str, Any]:
-    """Return an HMM as the page draws it: Gaussians in one or two dimensions, means and deviations in more."""
+def _model(hmm: HMM, decimals: int, time: FloatArray, channels: list[Channel] | None) -> dict[str, Any]:
+    """Return an HMM as the page draws it: Gaussians in one or two dimensions, means and deviations in more.
+
+    Other families are the densities of their channels.
+    """
     made: dict[str, Any] = {
         "start": np.round(hmm.startprob, _PROBABILITIES).tolist(),
         "next": np.round(hmm.transmat, _PROBABILITIES).tolist(),
         "time": np.round(time, _PROBABILITIES).tolist(),
     }
+    if channels is not None:
+        found = marginals(hmm, channels)
+        words = [[in_words(one, s) for one in found] for s in range(hmm.n_states)]
+        return {**made, "channels": [np.round(one.density, _PROBABILITIES).tolist() for one in found], "words": words}
     variances = hmm.covars if hmm.covariance_type == "diag" else np.diagonal(hmm.covars, 0, -2, -1)
     mean = np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means)
     spread = np.einsum("sm,smd->sd", hmm.mix_weights, variances + (hmm.means - mean[:, None]) ** 2)
@@ -133,12 +165,13 @@ def _divergence(content: Clustering) -> list[list[float]] | None:
 
 
 def _add_member_models(
-    data: dict[str, Any], content: Clustering, decimals: int, room: float, notes: list[str]
+    data: dict[str, Any], content: Clustering, decimals: int, room: float, notes: list[str],
+    channels: list[Channel] | None,
 ) -> float:  # fmt: skip
     """Add the members' own HMMs if they fit; return the bytes they take."""
     if content.inputs is None:
         return 0.0
-    models = drawn_models(content.inputs, decimals, content.tau)
+    models = drawn_models(content.inputs, decimals, content.tau, channels)
     labels, centers = content.labels[0], content.levels[0]
     for k, (hmm, made) in enumerate(zip(content.inputs, models, strict=True)):
         made["like"] = likeness(hmm, centers[int(labels[k])]).tolist()
@@ -155,7 +188,7 @@ def _add_member_models(
 
 def likeness(hmm: HMM, center: HMM) -> IntArray:
     """Return for each state the most similar state of the centre, whose colour it gets; no two share one."""
-    means = [np.einsum("sm,smd->sd", h.mix_weights, h.means) for h in (hmm, center)]
+    means = [np.einsum("sm,smd->sd", h.mix_weights, h.emissions.centre()) for h in (hmm, center)]
     scale = means[1].std(axis=0) + 1e-12
     apart = (((means[0][:, None] - means[1]) / scale) ** 2).sum(axis=2)
     like = np.full(hmm.n_states, -1, dtype=np.int64)

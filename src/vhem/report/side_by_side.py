@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from vhem.models import H3M
 from vhem.report.images import embedded
 from vhem.report.page import enclosed, environment, part
-from vhem.report.payload import as_script, drawn_models, likeness, n_decimals
+from vhem.report.payload import as_script, channels_data, drawn_channels, drawn_models, likeness, n_decimals
 
-_SCRIPTS = ("drawing.js", "base.js", "figures.js", "map.js", "chain.js", "models.js", "side_by_side.js")
+_SCRIPTS = ("drawing.js", "base.js", "figures.js", "map.js", "chain.js", "models.js", "channels.js", "side_by_side.js")
 
 
 class Side(NamedTuple):
@@ -49,12 +49,14 @@ def comparison_page(
         The image that was looked at.
     """
     decimals = n_decimals(one.centers)
-    models = [*drawn_models(one.centers, decimals, tau), *drawn_models(other.centers, decimals, tau)]
+    channels = drawn_channels([one.centers, other.centers], names)
+    models = [m for side in (one, other) for m in drawn_models(side.centers, decimals, tau, channels)]
     for i, j, _ in found["pairs"]:  # states that correspond have the same colour
         models[len(one.centers) + j]["like"] = likeness(other.centers[j], one.centers[i]).tolist()
     picture = embedded(Path(image)) if image is not None and one.centers.n_dims == 2 else None
-    data = {
+    data: dict[str, Any] = {
         "dims": one.centers.n_dims,
+        "channels": channels_data(channels),
         "layers": [[], models],
         "parents": [[]],
         "members": {"names": [], "shares": [], "classes": []},

@@ -13,6 +13,7 @@ const CLASS_COLORS = [
   "#882255",
   "#BBBBBB",
 ];
+const IS_MAP = DATA.dims === 2 && !DATA.channels; // pictures in the plane of two numbers
 const TOP = DATA.parents.length;
 const N = DATA.members.names.length;
 

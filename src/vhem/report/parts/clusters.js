@@ -1,5 +1,6 @@
 // The cards: every centre of a level drawn, with its size and its mix of classes. Drawn when they come into view.
 const LEGEND = {
+  channels: "Each panel shows how probable the values of a channel are in every state; the colours are those of the states.",
   1: "Each curve shows where a state's values lie, scaled by the share of time spent in it.",
   2: "Each ellipse shows where a state's observations lie (two standard deviations).",
   3: "Each line is the mean of a state over the dimensions; bands are one standard deviation.",
@@ -11,8 +12,8 @@ function legend() {
     ? " States of a member have the colour of the most similar state of its cluster."
     : "";
   return (
-    LEGEND[Math.min(3, DATA.dims)] +
-    (DATA.dims <= 2
+    LEGEND[DATA.channels ? "channels" : Math.min(3, DATA.dims)] +
+    (DATA.dims <= 2 && !DATA.channels
       ? chainText
       : " Open a cluster to see its chain, with arrows as wide as their probability.") +
     likeText
@@ -92,7 +93,7 @@ const inView = new IntersectionObserver(
 );
 function showCards(level) {
   const cards = DATA.layers[level].map((_, index) => card(level, index));
-  byId("cards").classList.toggle("profiles", DATA.dims !== 2);
+  byId("cards").classList.toggle("profiles", !IS_MAP);
   byId("cards").replaceChildren(...cards);
   cards.forEach((c) => inView.observe(c.querySelector(".figure")));
   byId("level-choice")

@@ -11,7 +11,8 @@ const disc = (model, s) =>
 
 function stateTable(model) {
   const S = model.start.length,
-    where = DATA.dims <= 3;
+    where = DATA.dims <= 3 && !DATA.channels,
+    words = (DATA.channels || []).slice(0, 6);
   const head = el(
     "tr",
     {},
@@ -19,6 +20,7 @@ function stateTable(model) {
     el("th", { scope: "col" }, "Time"),
     el("th", { scope: "col" }, "Start"),
     where ? Array.from({ length: DATA.dims }, (_, d) => el("th", { scope: "col" }, `${dimension(d)} (sd)`)) : [],
+    words.map((channel) => el("th", { scope: "col" }, channel.name)),
     Array.from({ length: S }, (_, t) =>
       el("th", { scope: "col", "aria-label": `then state ${t + 1}` }, "→ ", disc(model, t)),
     ),
@@ -35,6 +37,7 @@ function stateTable(model) {
             el("td", {}, `${short(Number(x.toPrecision(4)))} (${short(Number(model.sd[s][d].toPrecision(2)))})`),
           )
         : [],
+      words.map((channel, c) => el("td", {}, model.words[s][c].slice(channel.name.length).replace(/^:? /, ""))),
       model.next[s].map((p) => el("td", { style: { "--share": String(p) } }, percent(p))),
     ),
   );
@@ -60,7 +63,7 @@ function figureOf(level, index) {
   const leaves = level ? LEAVES[level][index] : [],
     step = Math.ceil(leaves.length / MANY_BEHIND) || 1;
   const behind = DATA.layers[0].length ? leaves.filter((_, k) => k % step === 0).map((k) => DATA.layers[0][k]) : [];
-  return el("div", { class: `figure${DATA.dims === 2 ? " map" : ""}` }, drawModel(model, { behind }));
+  return el("div", { class: `figure${IS_MAP ? " map" : ""}` }, drawModel(model, { behind }));
 }
 function breadcrumbs(path) {
   if (path.length < 2) return null;
@@ -105,6 +108,7 @@ function clusterParts(level, index) {
   if (sure.length > 200) names.push(el("li", { class: "muted" }, `and ${sure.length - 200} more, in the table below`));
   return [
     ...parts,
+    ...categoryParts(leaves),
     ...below,
     el("h4", {}, "Members"),
     el("ul", { class: "tags", id: "member-list", tabindex: 0, "aria-label": "Members" }, names),
@@ -139,7 +143,7 @@ function sequenceParts(index) {
   const own = (DATA.sequences || []).filter((s) => s.of === index);
   if (!own.length) return [];
   const model = DATA.decodedBy === "member" ? DATA.layers[0][index] : DATA.layers[1][clusterOf[index]];
-  const place = el("div", { class: `figure${DATA.dims === 2 ? " map" : ""}`, id: "sequence" });
+  const place = el("div", { class: `figure${IS_MAP ? " map" : ""}`, id: "sequence" });
   const choice = el(
     "select",
     { id: "sequence-choice", onchange: () => show(choice.selectedIndex) },
@@ -173,7 +177,7 @@ function showDetails(level, index, path) {
     ...[
       breadcrumbs(path),
       heading,
-      el("div", { class: `side${DATA.dims === 2 ? " map" : ""}` }, figureOf(level, index), el("div", {}, right)),
+      el("div", { class: `side${IS_MAP ? " map" : ""}` }, figureOf(level, index), el("div", {}, right)),
       model ? stateTable(model) : null,
     ].filter(Boolean),
   );

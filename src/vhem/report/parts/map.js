@@ -2,6 +2,7 @@
 const MAP = (() => {
   // one frame for all pictures in one or two dimensions
   const centers = DATA.layers[1];
+  if (DATA.channels) return { bounds: [] };
   // Profiles show one standard deviation at most, and only means where there are many states.
   const reach = DATA.dims < 3 ? 2.8 : Math.max(...centers.map((m) => m.start.length)) <= 4 ? 1.1 : 0.3;
   const bounds = Array.from({ length: DATA.dims }, (_, d) => {
@@ -39,8 +40,9 @@ const DASHES = ["", "7 2.5", "2 2", "8 2.5 2 2.5", "4 2", "12 4"];
 function describe(model) {
   const states = model.start.map((start, s) => {
     const next = model.next[s].map((p, t) => [p, t]).sort((a, b) => b[0] - a[0])[0];
-    const where =
-      DATA.dims <= 3 ? `, mean ${model.mean[s].map((x, d) => `${dimension(d)} ${short(x)}`).join(", ")}` : "";
+    const where = DATA.channels
+      ? `, ${model.words[s].join("; ")}`
+      : DATA.dims <= 3 ? `, mean ${model.mean[s].map((x, d) => `${dimension(d)} ${short(x)}`).join(", ")}` : "";
     return `State ${s + 1}: ${percent(model.time[s])} of the time${where}, starts ${percent(start)}, next most often state ${next[1] + 1} (${percent(next[0])}).`;
   });
   return `HMM with ${count(model.start.length, "state")}. ${states.join(" ")}`;

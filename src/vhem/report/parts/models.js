@@ -1,7 +1,8 @@
 // An HMM, drawn according to its number of dimensions; `behind` are members drawn faintly, `small` leaves out what needs room.
 function drawModel(model, { behind = [], small = false } = {}) {
   const label = describe(model);
-  if (DATA.dims === 2) return drawMap(model, behind, label);
+  if (DATA.channels) return drawChannels(model, behind, label, small);
+  if (IS_MAP) return drawMap(model, behind, label);
   return DATA.dims === 1 ? drawDensities(model, behind, label) : drawProfiles(model, behind, label, small);
 }
 function drawMap(model, behind, label) {

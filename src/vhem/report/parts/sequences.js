@@ -6,7 +6,8 @@ function drawSequence(sequence, model) {
     .map(([s, n]) => `${s + 1} for ${n * sequence.step}`)
     .slice(0, 40)
     .join(", ")}`;
-  return DATA.dims === 2 ? drawScanpath(sequence, model, label) : drawCurves(sequence, model, label);
+  if (DATA.channels) return drawTimelines(sequence, model, label);
+  return IS_MAP ? drawScanpath(sequence, model, label) : drawCurves(sequence, model, label);
 }
 function runs(path) {
   const out = [];

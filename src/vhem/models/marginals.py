@@ -1,0 +1,140 @@
+"""What the states of an HMM emit in each channel, as numbers to draw and to put into words, whatever the family."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from vhem._support.arrays import FloatArray
+from vhem.emissions import Components
+from vhem.models.hmm import HMM
+
+BARS, COUNTS, CURVE, ROSE = "bars", "counts", "curve", "rose"  #: how a channel is drawn
+_KINDS = {"categorical": BARS, "bernoulli": BARS, "poisson": COUNTS, "negativebinomial": COUNTS, "vonmises": ROSE}
+_DRAWS = 2000  # per state, to find where a channel's values are
+_STEPS = 200  # of a curve
+_ROSE_STEPS = 72
+_MOST_COUNTS = 400
+_NEGLIGIBLE = 0.005  # probability of a category that is not worth a word
+
+
+class Channel(NamedTuple):
+    """Where the values of a channel are, for one HMM or for many that are to be compared."""
+
+    name: str
+    kind: str  #: BARS, COUNTS, CURVE or ROSE
+    values: FloatArray  #: (n,) codes, counts, values or angles
+    categories: tuple[str, ...] | None  #: names of the values, for BARS
+
+
+class Marginal(NamedTuple):
+    """One channel of every state of an HMM."""
+
+    channel: Channel
+    density: FloatArray  #: (S, n) probability, or density, of each value in every state
+
+
+def channels_of(hmms: Iterable[HMM], names: Sequence[str] | None = None) -> list[Channel]:
+    """Return where the values of each channel are in some HMMs, which have the same emissions.
+
+    `names` are those of the dimensions; by default those that the first HMM knows.
+    """
+    models = list(hmms)
+    drawn = np.concatenate([_drawn(hmm) for hmm in models])
+    called = models[0].channels if names is None else list(names)
+    return [_channel(models[0], j, called[j], drawn[:, j]) for j in range(models[0].n_dims)]
+
+
+def marginals(hmm: HMM, channels: list[Channel] | None = None, names: Sequence[str] | None = None) -> list[Marginal]:
+    """Return what the states of an HMM emit, channel by channel.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> hmm = vhem.HMM([1.0], [[1.0]], emissions=vhem.Categorical([[0.7, 0.3]])).with_categories({0: ["sun", "rain"]})
+    >>> found = marginals(hmm)[0]
+    >>> found.channel.categories, found.density.round(2).tolist()
+    (('sun', 'rain'), [[0.7, 0.3]])
+    """
+    found = channels_of([hmm], names) if channels is None else channels
+    return [Marginal(channel, _density(hmm, j, channel.values)) for j, channel in enumerate(found)]
+
+
+def family_of(emissions: Components, column: int) -> str:
+    """Return the name of the family that emits a column."""
+    for part, columns in zip(getattr(emissions, "parts", ()), getattr(emissions, "columns", ()), strict=True):
+        if column in list(columns):
+            return family_of(part, list(columns).index(column))
+    return str(emissions.family)
+
+
+def kind_of(emissions: Components, column: int) -> str:
+    """Return how a column is drawn."""
+    return _KINDS.get(family_of(emissions, column), CURVE)
+
+
+def _drawn(hmm: HMM) -> FloatArray:
+    """Return random frames of all states, always the same, which show where values are."""
+    rng = np.random.default_rng(0)
+    index = np.flatnonzero(hmm.mix_weights.ravel() > 0)
+    return hmm.emissions.draw(np.repeat(index, _DRAWS), rng)
+
+
+def _channel(hmm: HMM, column: int, name: str, drawn: FloatArray) -> Channel:
+    kind, names = kind_of(hmm.emissions, column), hmm.categories.get(hmm.channels[column])
+    if kind == BARS:
+        size = len(names) if names else _n_codes(hmm.emissions, column, drawn)
+        values = np.arange(size, dtype=np.float64)
+        names = names or tuple(str(code) for code in range(size))
+    elif kind == COUNTS:
+        values = np.arange(min(np.ceil(np.quantile(drawn, 0.999)), _MOST_COUNTS) + 1)
+    elif kind == ROSE:
+        values = np.linspace(-np.pi, np.pi, _ROSE_STEPS + 1)
+    else:
+        low, high = float(drawn.min()), float(drawn.max())
+        margin = 0.05 * (high - low)
+        values = np.linspace(low if low >= 0 > low - margin else low - margin, high + margin, _STEPS)
+    return Channel(name, kind, values, names if kind == BARS else None)
+
+
+def _n_codes(emissions: Components, column: int, drawn: FloatArray) -> int:
+    if family_of(emissions, column) == "bernoulli":
+        return 2
+    return int(getattr(emissions, "n_categories", drawn.max() + 1))
+
+
+def _density(hmm: HMM, column: int, values: FloatArray) -> FloatArray:
+    """Return the density of some values in every state, (S, n); the other columns are missing: integrated out."""
+    frames = np.full((len(values), hmm.n_dims), np.nan)
+    frames[:, column] = values
+    with np.errstate(divide="ignore", invalid="ignore"):
+        each = np.exp(hmm.emissions.log_density(frames))
+    each = np.where(np.isfinite(each), each, 0.0)
+    return np.asarray(np.einsum("tsm,sm->st", each, hmm.mix_weights))
+
+
+def in_words(marginal: Marginal, state: int, few: int = 4) -> str:
+    """Return what a state emits in a channel: "page: search 62 %, cart 11 %", "cases 3.2 per frame", "x 3.1 ± 0.4".
+
+    Examples
+    --------
+    >>> import vhem
+    >>> hmm = vhem.HMM([1.0], [[1.0]], emissions=vhem.Categorical([[0.7, 0.3]])).with_categories({0: ["sun", "rain"]})
+    >>> in_words(marginals(hmm)[0], 0)
+    'x1: sun 70 %, rain 30 %'
+    """
+    p, (name, kind, values, categories) = marginal.density[state], marginal.channel
+    if categories is not None:
+        order = [k for k in np.argsort(-p, kind="stable")[:few] if p[k] >= _NEGLIGIBLE]
+        return f"{name}: " + ", ".join(f"{categories[k]} {100 * p[k]:.0f} %" for k in order)
+    share = p / max(p.sum(), 1e-300)
+    if kind == ROSE:
+        direction = (share * np.exp(1j * values)).sum()
+        spread = np.degrees(np.sqrt(-2 * np.log(min(max(abs(direction), 1e-12), 1.0))))
+        return f"{name} {np.degrees(np.angle(direction)):.0f}° ± {spread:.0f}°"
+    mean = float(share @ values)
+    if kind == COUNTS:
+        return f"{name} {mean:.3g} per frame"
+    return f"{name} {mean:.3g} ± {np.sqrt(share @ (values - mean) ** 2):.3g}"
