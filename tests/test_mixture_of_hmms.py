@@ -44,7 +44,7 @@ def test_known_mixtures_are_recovered(seed):
     assert fit.converged_
 
 
-@pytest.mark.parametrize("init", ["smyth", "kmeans", "random"])
+@pytest.mark.parametrize("init", ["smyth", "kmeans", "ward", "random"])
 def test_every_start_ends_above_where_it_began(init):
     ys, _ = separated(0)
     fit = MixtureOfHMMs(3, 3, init=init, n_init=2, random_state=0, max_iter=300).fit(ys)
@@ -159,7 +159,7 @@ def test_scores_and_criteria_belong_together():
         [np.full((5, 2), np.nan), np.random.default_rng(0).normal(size=(20, 2)), np.zeros((3, 2))],
     ],
 )
-@pytest.mark.parametrize("init", ["smyth", "kmeans", "random"])
+@pytest.mark.parametrize("init", ["smyth", "kmeans", "ward", "random"])
 def test_hard_input_gives_a_usable_mixture(ys, init):
     fit = MixtureOfHMMs(min(3, len(ys)), 2, init=init, n_init=1, random_state=0, max_iter=20).fit(ys)
     assert np.isfinite(fit.lower_bounds_).all()

@@ -163,7 +163,11 @@ def register_record(cls: Any, name: str | None = None) -> None:
 
 
 def register_estimator(
-    cls: Any, name: str | None = None, text_arrays: Iterable[str] = (), check: Callable[[Any], None] | None = None
+    cls: Any,
+    name: str | None = None,
+    text_arrays: Iterable[str] = (),
+    check: Callable[[Any], None] | None = None,
+    completed: Callable[[Any, State], State] | None = None,
 ) -> None:
     """Register an estimator: the parameters of its constructor, and what it has learned.
 
@@ -181,6 +185,8 @@ def register_estimator(
         Fitted arrays that may hold text, which arrays in files cannot: they are kept as `Ids`.
     check : callable, optional
         Given a fitted estimator from a file, refuses inconsistent attributes.
+    completed : callable, optional
+        Given an estimator and what a file says that it learned, returns attributes that files of older versions lack.
 
     Examples
     --------
@@ -210,6 +216,8 @@ def register_estimator(
         unknown = [key for key in fitted if not _is_fitted_attribute(cls, key)]
         if unknown:
             raise InputError("{unknown!r} is not an attribute that {cls} learns", unknown=unknown[0], cls=cls.__name__)
+        if fitted and completed is not None:
+            fitted = {**completed(made, fitted), **fitted}
         if fitted:
             check_types(_fitted_types(cls), fitted, complete=not hasattr(cls, "__sklearn_is_fitted__"))
         vars(made).update(fitted)

@@ -10,12 +10,14 @@ from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem.em.aligned_start import averaged_by_state
+from vhem.em.averaging import averaged_by_state
+from vhem.em.genetic import Solution, Species, with_cluster
 from vhem.em.loop import Limits, run
 from vhem.em.reduce import reduce_mixture, weighted_choice
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.resize import Chain, Mixture, resize, resize_mixture, stack_chains
 from vhem.em.sharding import Shards
+from vhem.em.topology import topology_of
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
@@ -130,8 +132,7 @@ def ward_tree(base: BaseModels, n_threads: int = 1) -> FloatArray:
 def _is_aligned(models: Models, shape: CenterShape) -> bool:
     """Whether states correspond: left-right HMMs of the size wanted, which must stay left-right."""
     one_size = (models.n_states == shape.n_states).all() and models.shape[2] == shape.n_mix
-    left_right = not np.tril(models.transmat, -1).any() and not models.startprob[:, 1:].any()
-    return bool(one_size and left_right and shape.n_states > 1)
+    return bool(one_size and topology_of(models.startprob, models.transmat) != "ergodic")
 
 
 def _averaged(
@@ -145,6 +146,27 @@ def _averaged(
     if len(groups) < shape.n_clusters:
         copies = copies.with_components(copies.components.nudged(0.1, rng))
     return copies
+
+
+def species_of_centers(problem: ReductionProblem, base: BaseModels, weights: FloatArray, shape: CenterShape) -> Species:
+    """Return what a genetic search for centres must know."""
+
+    def divergences(a: Models, b: Models) -> FloatArray:
+        J = expected_log_likelihood(a, b, base.tau, n_threads=problem.n_threads)
+        return np.asarray(-J)
+
+    def mutated(now: Solution, rng: np.random.Generator) -> Solution:
+        J = expected_log_likelihood(base.models, now[0], base.tau, n_threads=problem.n_threads)
+        k = int(rng.integers(len(now[1])))
+        members = np.flatnonzero(J.argmax(axis=1) == k)
+        if len(members) and rng.random() < 0.5:
+            made = _center_of_group(base, weights, members, shape, rng)
+        else:
+            loss = np.maximum(base.to_self - J.max(axis=1), 0.0)
+            made = Chain.of(base.models, weighted_choice(weights * loss**2, rng, []), base.tau)
+        return with_cluster(now, k, stack_chains([resize(made, shape.n_states, shape.n_mix)]))
+
+    return Species(problem, lambda s: Centers(*s), lambda c: (c.models, c.weights), divergences, mutated)
 
 
 STARTS: dict[str, Start] = {

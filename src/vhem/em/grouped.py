@@ -13,6 +13,7 @@ from vhem._support.errors import Count, InputError
 from vhem.emissions import Components, Gaussian
 from vhem.emissions.components import FamilyPrior
 from vhem.kernels.moments import group_moments
+from vhem.models.evidence import Evidence
 from vhem.models.hmm import check_frames
 from vhem.sequences import Sequences
 
@@ -63,6 +64,11 @@ class Batch(NamedTuple):
     def n_frames(self) -> FloatArray:
         """Weighted frames of each group."""
         return np.asarray(np.bincount(self.groups, self.weights * self.lengths, len(self.ids)), np.float64)
+
+    @property
+    def evidence(self) -> Evidence:
+        """Weighted sequences and frames of each group."""
+        return Evidence(np.bincount(self.groups, self.weights, len(self.ids)).astype(np.float64), self.n_frames)
 
     def take(self, groups: IntArray) -> Batch:
         """Return the sequences of some groups, numbered from 0 in the order given."""

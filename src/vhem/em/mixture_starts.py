@@ -11,12 +11,16 @@ from scipy.spatial.distance import squareform
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.fitting import FitPlan, fit_batch
+from vhem.em.genetic import Solution, Species, with_cluster
 from vhem.em.grouped import Batch, Scale
+from vhem.em.mixtures import MixtureProblem, Mixtures
 from vhem.kernels.filtering import log_likelihoods
 from vhem.kernels.kmeans import kmeans
 from vhem.kernels.models import Models
+from vhem.kernels.reduction import expected_log_likelihood
 
 _SAMPLE = 300  # sequences that Smyth's start compares pairwise; the others follow the likelihoods
+_TAU = 10  # frames by which Ward's start compares ergodic HMMs
 _TRIES = 5  # runs of k-means on the statistics of sequences
 _ITERATIONS = 10  # Baum-Welch iterations for the HMMs that a start is made of
 
@@ -52,26 +56,54 @@ def by_likelihoods(batch: Batch, K: int, plan: FitPlan, rng: np.random.Generator
     Ward's rule, because complete linkage, which Smyth used, makes clusters of single outliers. If there are many
     sequences, a sample is compared, and the others go where they are likeliest.
     """
+
+    def loss(singles: Batch) -> FloatArray:
+        ones = replace(plan.priors, startprob=1.0, transmat=1.0, covars=1.0)
+        hmms = fit_batch(singles, Scale.of(singles), plan.brief(_ITERATIONS, n_init=3, priors=ones), rng)
+        L = log_likelihoods(hmms.models, singles.X, singles.offsets, plan.n_threads) / singles.lengths[:, None]
+        return np.maximum(np.diagonal(L)[:, None] - L, 0.0)
+
+    return _by_pairs(batch, K, plan, rng, loss)
+
+
+def by_ward(batch: Batch, K: int, plan: FitPlan, rng: np.random.Generator) -> IntArray:
+    """VHEM's start: one HMM per sequence, which borrow strength from each other, and Ward's tree on divergences."""
+    tau = _TAU if plan.shape.topology == "ergodic" else int(np.median(batch.lengths))
+
+    def loss(singles: Batch) -> FloatArray:
+        tenth = replace(plan.priors, startprob=0.1, transmat=0.1, covars=0.1)
+        hmms = fit_batch(singles, Scale.of(singles), plan.brief(100, n_init=1, priors=tenth, pooling=True), rng)
+        J = expected_log_likelihood(hmms.models, hmms.models, tau, n_threads=plan.n_threads)
+        return np.maximum(np.diagonal(J)[:, None] - J, 0.0)
+
+    return _by_pairs(batch, K, plan, rng, loss)
+
+
+def _by_pairs(
+    batch: Batch, K: int, plan: FitPlan, rng: np.random.Generator, loss: Callable[[Batch], FloatArray]
+) -> IntArray:
+    """Merge sequences by Ward's rule on what they lose by each other's HMMs; of many, the others go where they fit."""
     n = len(batch.groups)
     chosen = np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))
     if len(chosen) <= K:
         return np.arange(n) % K
-    singles = batch.cut(chosen, batch.lengths[chosen], np.arange(len(chosen)), list(range(len(chosen))))
-    ones = replace(plan.priors, startprob=1.0, transmat=1.0, covars=1.0)
-    hmms = fit_batch(singles, Scale.of(singles), plan.brief(_ITERATIONS, n_init=3, priors=ones), rng)
-    L = log_likelihoods(hmms.models, singles.X, singles.offsets, plan.n_threads) / singles.lengths[:, None]
-    loss = np.maximum(np.diagonal(L)[:, None] - L, 0.0)
-    tree = linkage(np.sqrt(squareform(loss + loss.T, checks=False)), method="ward")
-    found = fcluster(tree, K, criterion="maxclust") - 1
+    found_loss = loss(batch.cut(chosen, batch.lengths[chosen], np.arange(len(chosen)), list(range(len(chosen)))))
+    tree = linkage(np.sqrt(squareform(found_loss + found_loss.T, checks=False)), method="ward")
+    found = np.asarray(fcluster(tree, K, criterion="maxclust") - 1, dtype=np.int64)
     if n == len(chosen):
-        return np.asarray(found, dtype=np.int64)
+        return found
     models = fit_parts(batch, chosen, found, K, plan, rng)
     labels = log_likelihoods(models, batch.X, batch.offsets, plan.n_threads).argmax(axis=1)
     labels[chosen] = found
     return np.asarray(labels, dtype=np.int64)
 
 
-PARTITIONS: dict[str, Partition] = {"smyth": by_likelihoods, "kmeans": by_statistics, "random": at_random}
+PARTITIONS: dict[str, Partition] = {
+    "smyth": by_likelihoods,
+    "kmeans": by_statistics,
+    "ward": by_ward,
+    "random": at_random,
+}
 
 
 def fit_parts(
@@ -104,3 +136,30 @@ def sequence_statistics(batch: Batch) -> FloatArray:
     features = np.concatenate([scale.mean, np.sqrt(scale.variance), moved], axis=1)
     spread = features.std(axis=0)
     return np.ascontiguousarray((features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0))
+
+
+def species_of_mixtures(problem: MixtureProblem, plan: FitPlan) -> Species:
+    """Return what a genetic search for a mixture must know."""
+    batch, K = problem.batch, problem.n_components
+    tau = _TAU if plan.shape.topology == "ergodic" else int(np.median(batch.lengths))
+
+    def distances(a: Models, b: Models) -> FloatArray:
+        return np.asarray(-expected_log_likelihood(a, b, tau, n_threads=plan.n_threads))
+
+    def state(solution: Solution) -> Mixtures:
+        return Mixtures(problem.prior.possible(solution[0]), solution[1][None])
+
+    def mutated(now: Solution, rng: np.random.Generator) -> Solution:
+        assigned = problem.e_step(state(now))
+        k = int(rng.integers(K))
+        members = np.flatnonzero(assigned.responsibilities.argmax(axis=1) == k)
+        if len(members) > 1 and rng.random() < 0.5:
+            chosen = rng.choice(members, size=(len(members) + 1) // 2, replace=False)
+        else:
+            score = assigned.scores / batch.lengths
+            loss = (score.max() - score) ** 2 + 1e-12
+            chosen = rng.choice(len(loss), size=1, p=loss / loss.sum())
+        one = fit_parts(batch, np.sort(chosen), np.zeros(len(chosen), dtype=np.int64), 1, plan, rng, n_init=1)
+        return with_cluster(now, k, one)
+
+    return Species(problem, state, lambda s: (s.models, s.weights[0]), distances, mutated)

@@ -54,10 +54,10 @@ CHECKS: dict[str, Check] = {
 
 
 def check_parameters(estimator: Any, but: Collection[str] = ()) -> None:
-    """Check the parameters of an estimator that are listed here; None is valid if it is the default."""
+    """Check the parameters of an estimator that are listed here; None and "auto" are valid if they are the default."""
     for name, parameter in inspect.signature(type(estimator).__init__).parameters.items():
         value = getattr(estimator, name, None)
-        optional = parameter.default is None and value is None
+        optional = isinstance(value, str | None) and value == parameter.default and value in (None, "auto")
         if name in CHECKS and name not in but and not optional:
             CHECKS[name](name, value)
 

@@ -35,6 +35,8 @@ SPREAD, _LOYALTY, ALIKE = 0.25, 30.0, 10.0  # where T (in variances), c and κ s
 _LOYALTY_RANGE, _ALIKE_RANGE = (1.0, 1000.0), (0.5, 200.0)
 SHRINK = 5.0  # pseudo-items of the clusters' common spread
 _LEAST_SPREAD = 1e-4  # of the variance
+_LEAST_ROW = 1e-60  # of exp(E log A): what has hardly been seen is not impossible
+_LEAST_PROBABILITY = 1e-6  # of what is possible, to begin with
 
 
 class Effects(NamedTuple):
@@ -115,7 +117,7 @@ class VaryingItems(Problem[Varied, Assigned]):
         assert isinstance(gaussian, Gaussian)
         variances = gaussian.covars[:, :, 0]
         spread, alike = self.initial_spread(variances)
-        rows = (models.startprob, models.transmat, gaussian.means[:, :, 0], variances)
+        rows = (_not_quite_zero(models.startprob), _not_quite_zero(models.transmat), gaussian.means[:, :, 0], variances)
         c = Effects(weights, *rows, spread, _LOYALTY, alike)
         sharp = c._replace(spread=1e-6 * spread, loyalty=1e4, alike=1e4)
         q = self.of_prior(sharp, len(self.batch.ids))
@@ -223,6 +225,15 @@ class VaryingItems(Problem[Varied, Assigned]):
         return made, s
 
 
+def _not_quite_zero(p: FloatArray) -> FloatArray:
+    """Return rows of probabilities in which what is possible is at least that likely.
+
+    EM may have driven a probability to 1e-300, and an item that needs it would have no likelihood at all.
+    """
+    raised = np.where(p > 0, np.maximum(p, _LEAST_PROBABILITY), 0.0)
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+
+
 def _log_precision(q: Posterior) -> FloatArray:
     """Return E log λ."""
     return np.asarray(digamma(q.shape) - np.log(q.rate))
@@ -246,7 +257,7 @@ def adapted_rows(c: Effects, q: Posterior, loss: FloatArray, gaussian: Gaussian)
     n, K, S = loss.shape
     with np.errstate(invalid="ignore"):
         rows = np.exp(digamma(q.alpha) - digamma(q.alpha.sum(-1, keepdims=True)))
-    trans = np.where(q.alpha > 0, rows, 0.0) * loss[..., None, :]
+    trans = np.where(q.alpha > 0, np.maximum(rows, _LEAST_ROW), 0.0) * loss[..., None, :]
     start = np.ascontiguousarray(c.startprob * loss).reshape(n * K, S)
     sizes = np.full(n * K, S, dtype=np.int64)
     return Models(start, np.ascontiguousarray(trans).reshape(n * K, S, S), np.ones((n * K, S, 1)), gaussian, sizes)

@@ -230,7 +230,7 @@ def fit_hmms(
     )
     _warn(report, batch, plan, checked.channels)
     weights = None if batch.cases is None else batch.cases / batch.cases.sum()
-    h3m = H3M.of_models(chosen.models, weights, batch.ids, checked._remembered)
+    h3m = H3M.of_models(chosen.models, weights, batch.ids, checked._remembered).with_evidence(*batch.evidence)
     return (h3m, report) if return_report else h3m
 
 

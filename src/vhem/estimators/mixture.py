@@ -19,9 +19,10 @@ from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import register_estimator
 from vhem.em.estimator import Estimator
 from vhem.em.fitting import FitPlan, given_start
+from vhem.em.genetic import evolved
 from vhem.em.grouped import Batch, Scale, still_channels
 from vhem.em.loop import Clock, Run, Watch, run
-from vhem.em.mixture_starts import PARTITIONS, fit_parts
+from vhem.em.mixture_starts import PARTITIONS, fit_parts, species_of_mixtures
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
 from vhem.em.ordering import canonical_order
 from vhem.em.parameters import check_parameters, documented
@@ -48,13 +49,17 @@ class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
         Number of HMMs.
     <sizes>
     <topology>
-    init : {"auto", "smyth", "kmeans", "random"} or H3M
+    init : {"auto", "smyth", "kmeans", "ward", "random"} or H3M
         Where to start. "smyth": one HMM per sequence, hierarchical clustering of their pairwise log-likelihoods, one
-        HMM per cluster. "kmeans": clusters of the sequences' means, deviations and average steps. "random": random
-        clusters. "auto": the restarts use these in turn, and the best likelihood wins. An H3M, such as VHEM's centres,
-        is refined; its order is kept, and its sizes, covariances and zeros replace the parameters.
+        HMM per cluster. "kmeans": clusters of the sequences' means, deviations and average steps. "ward": the parts
+        of Ward's tree on the divergences between one HMM per sequence, as in VHEM. "random": random clusters. "auto":
+        the restarts use these in turn, and the best likelihood wins. An H3M, such as VHEM's centres, is refined; its
+        order is kept, and its sizes, covariances and zeros replace the parameters.
     n_init : int
         Restarts. The default of 2 lets "auto" try Smyth's start and k-means; one of them is nearly always good.
+    search : {"restarts", "genetic"}
+        "genetic": the solutions of the starts trade their HMMs and replace them, until 300 attempts in a row have not
+        raised the likelihood; see :class:`vhem.VHEM`. It is never below that of its starts; use about 8 of them.
     <limits>
     <priors>
     time_limit : float, optional
@@ -132,6 +137,7 @@ class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
         random_state: Any = None,
         n_jobs: int | None = None,
         emissions: Any = "gaussian",
+        search: str = "restarts",
     ) -> None:
         self.n_components = n_components
         self.n_states = n_states
@@ -152,6 +158,7 @@ class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.emissions = emissions
+        self.search = search
 
     def fit(self, X: SequencesLike, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn the mixture.
@@ -229,6 +236,7 @@ class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
 
     def _plan(self, clock: Clock) -> FitPlan:
         check_parameters(self)
+        check_choice("search", self.search, ("restarts", "genetic"))
         if not isinstance(self.init, H3M):
             check_choice("init", self.init, ("auto", *PARTITIONS))
         elif len(self.init) != self.n_components:
@@ -240,7 +248,18 @@ class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
         init = self.init if isinstance(self.init, H3M) else plan.init
         return replace(plan, limits=replace(plan.limits, clock=clock), init=init)
 
+    def _evolved(self, batch: Batch, plan: FitPlan) -> tuple[list[Run], list[str]]:
+        """Search from all starts together."""
+        names, rng = self._start_names(), generator(self.random_state)
+        starts = [self._start(name, batch, plan, one) for name, one in zip(names, rng.spawn(len(names)), strict=True)]
+        problem = self._problem(starts[0].models, batch, plan)
+        starts = [start._replace(models=problem.prior.possible(start.models)) for start in starts]
+        best, runs = evolved(species_of_mixtures(problem, plan), starts, rng.spawn(1)[0], plan.limits)
+        return [*runs, best], [*names, "genetic"]
+
     def _run_all(self, batch: Batch, plan: FitPlan) -> tuple[list[Run], list[str]]:
+        if self.search == "genetic" and not isinstance(self.init, H3M):
+            return self._evolved(batch, plan)
         names = self._start_names()
         runs: list[Run] = []
         for name, rng in zip(names, generator(self.random_state).spawn(len(names)), strict=True):

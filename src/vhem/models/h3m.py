@@ -22,6 +22,7 @@ from vhem.emissions.storing import PREFIX, packed, unpacked
 from vhem.kernels import filtering as kernels
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
+from vhem.models.evidence import Evidence
 from vhem.models.gaussian_view import GaussianView
 from vhem.models.hmm import HMM, given_emissions, sequences_for
 from vhem.models.named_channels import NamedChannels, common_channels
@@ -66,6 +67,9 @@ class H3M(NamedChannels, GaussianView, Immutable):
         The names.
     posterior : ModelPosterior or None
         What the data leave open about the parameters, if the HMMs were learned by variational Bayes.
+    n_sequences, n_frames : arrays of shape (K,)
+        How many sequences each HMM was learned from, and their frames in all; 0 if unknown. `fit_hmms` fills them in;
+        for HMMs from elsewhere, see :meth:`with_evidence`.
 
     Examples
     --------
@@ -89,6 +93,8 @@ class H3M(NamedChannels, GaussianView, Immutable):
     n_states: IntArray
     ids: list[Any]
     posterior: ModelPosterior | None = None
+    n_sequences: FloatArray
+    n_frames: FloatArray
 
     def __init__(
         self, hmms: Iterable[HMM], weights: npt.ArrayLike | None = None, ids: Iterable[Any] | None = None
@@ -101,17 +107,22 @@ class H3M(NamedChannels, GaussianView, Immutable):
         self._remember(common_channels(members))
 
     def _assign(
-        self, models: Models, weights: FloatArray, ids: list[Any], posterior: ModelPosterior | None = None
-    ) -> None:
+        self, models: Models, weights: FloatArray, ids: list[Any], posterior: ModelPosterior | None = None,
+        evidence: Evidence | None = None,
+    ) -> None:  # fmt: skip
         rows = {"startprob": models.startprob, "transmat": models.transmat, "mix_weights": models.mix_weights}
         own = {"emissions": models.components, "n_states": models.n_states, "posterior": posterior}
         self._set(**rows, **own, weights=weights, ids=ids)
+        self._set(**(evidence or Evidence.unknown(len(weights)))._asdict())
 
     @classmethod
-    def _of(cls, models: Models, weights: FloatArray, ids: list[Any], posterior: ModelPosterior | None = None) -> H3M:
+    def _of(
+        cls, models: Models, weights: FloatArray, ids: list[Any], posterior: ModelPosterior | None = None,
+        evidence: Evidence | None = None,
+    ) -> H3M:  # fmt: skip
         """Return an H3M of arrays that are known to be valid."""
         made = cls.__new__(cls)
-        made._assign(models, weights, ids, posterior)
+        made._assign(models, weights, ids, posterior, evidence)
         return made
 
     @classmethod
@@ -230,18 +241,49 @@ class H3M(NamedChannels, GaussianView, Immutable):
         distinct = len(set(ids)) == len(ids)
         stacked = stack([part.parameters for part in mixtures])
         names = ids if distinct else list(range(len(ids)))
-        made = cls._of(stacked, pooled / pooled.sum(), names, joint_posterior([part.posterior for part in mixtures]))
+        posterior = joint_posterior([part.posterior for part in mixtures])
+        evidence = Evidence.joined([part.evidence for part in mixtures])
+        made = cls._of(stacked, pooled / pooled.sum(), names, posterior, evidence)
         return made._remembering(common_channels(mixtures))
 
     def with_weights(self, weights: npt.ArrayLike | None) -> H3M:
         """Return the same HMMs with other mixture weights; None makes them uniform."""
-        made = self._of(self.parameters, checked_weights(weights, len(self)), self.ids, self.posterior)
+        shares = checked_weights(weights, len(self))
+        made = self._of(self.parameters, shares, self.ids, self.posterior, self.evidence)
         return made._remembering(self._channels)
 
     def with_ids(self, ids: Iterable[Any] | None) -> H3M:
         """Return the same HMMs with other names; None makes them 0, 1, …."""
-        made = self._of(self.parameters, self.weights, checked_ids(ids, len(self), "HMMs"), self.posterior)
+        names = checked_ids(ids, len(self), "HMMs")
+        made = self._of(self.parameters, self.weights, names, self.posterior, self.evidence)
         return made._remembering(self._channels)
+
+    def with_evidence(self, n_sequences: npt.ArrayLike, n_frames: npt.ArrayLike) -> H3M:
+        """Return the same HMMs, which remember how much data they were learned from.
+
+        Parameters
+        ----------
+        n_sequences, n_frames : float or array of shape (K,)
+            How many sequences each HMM was learned from, and their frames in all. 0: unknown.
+
+        Returns
+        -------
+        H3M
+            The same HMMs.
+
+        Examples
+        --------
+        >>> one = HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]])
+        >>> H3M([one, one]).with_evidence(n_sequences=4, n_frames=[40, 60]).n_frames
+        array([40., 60.])
+        """
+        evidence = Evidence.checked(n_sequences, n_frames, len(self))
+        return self._of(self.parameters, self.weights, self.ids, self.posterior, evidence)._remembering(self._channels)
+
+    @property
+    def evidence(self) -> Evidence:
+        """How much data each HMM was learned from."""
+        return Evidence(self.n_sequences, self.n_frames)
 
     @property
     def parameters(self) -> Models:
@@ -278,7 +320,8 @@ class H3M(NamedChannels, GaussianView, Immutable):
             return HMM._of(one)._remembering(self._channels)
         posterior = None if self.posterior is None else self.posterior.take(chosen)
         names = [self.ids[k] for k in chosen]
-        made = self._of(self.parameters.take(chosen), shares(self.weights[chosen]), names, posterior)
+        rest = (shares(self.weights[chosen]), names, posterior, self.evidence.take(chosen))
+        made = self._of(self.parameters.take(chosen), *rest)
         return made._remembering(self._channels)
 
     def log_likelihoods(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
@@ -511,6 +554,8 @@ def _part_shares(mixtures: list[H3M], weights: npt.ArrayLike | None) -> FloatArr
 def _pack(h3m: H3M) -> State:
     rows = {name: getattr(h3m, name) for name in _ROWS}
     known: State = {} if h3m.posterior is None else {"posterior": h3m.posterior}
+    if h3m.evidence.is_known.any():
+        known |= h3m.evidence._asdict()
     if h3m._channels is not None:
         known["channels"] = h3m._channels.as_state()
     own = {**packed(h3m.emissions), "n_states": h3m.n_states, "weights": h3m.weights, "ids": Ids(h3m.ids)}
@@ -527,7 +572,8 @@ def _unpack(state: State) -> H3M:
     models = Models(rows["startprob"], rows["transmat"], rows["mix_weights"], emissions, rows["n_states"])
     posterior = _checked_posterior(state.get("posterior"), models)
     channels = Channels.of_state(state.get("channels"), checked.n_dims)
-    return H3M._of(models, state["weights"], checked.ids, posterior)._remembering(channels)
+    evidence = Evidence.of_file(state, len(checked))
+    return H3M._of(models, state["weights"], checked.ids, posterior, evidence)._remembering(channels)
 
 
 def _checked_posterior(posterior: Any, models: Models) -> ModelPosterior | None:
@@ -540,4 +586,4 @@ def _checked_posterior(posterior: Any, models: Models) -> ModelPosterior | None:
 
 _ROWS = ("startprob", "transmat", "mix_weights")
 _ARRAYS = (*_ROWS, *Gaussian.fields, "n_states")
-register(Kind("H3M", H3M, _pack, _unpack, rows=("weights", *_ARRAYS, "ids"), row_prefix=PREFIX))
+register(Kind("H3M", H3M, _pack, _unpack, rows=("weights", *_ARRAYS, "ids", *Evidence._fields), row_prefix=PREFIX))

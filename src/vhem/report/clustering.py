@@ -89,7 +89,7 @@ def clustering(
 
 def _length_of_interest(fit: Any, data: Sequences | None) -> int:
     """Return the length of the estimator's virtual sequences, or else that of the real ones."""
-    length = getattr(fit, "tau", getattr(fit, "length", None))
+    length = getattr(fit, "tau_", getattr(fit, "tau", getattr(fit, "length", None)))
     return int(length) if length else typical_length(data)
 
 

@@ -1,0 +1,188 @@
+"""From a partition of items to clusters: an HMM for each part, EM on the sequences, items that vary, and a search.
+
+This is what `SequenceClustering` does with sequences, and `VHEM` with sequences like those that its inputs were learned
+from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.cluster.hierarchy import cut_tree
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.em.cluster_starts import ward_tree
+from vhem.em.fitting import FitPlan
+from vhem.em.grouped import Batch, Scale
+from vhem.em.loop import Limits, run
+from vhem.em.mixture_starts import fit_parts
+from vhem.em.mixtures import Items, MixtureProblem, Mixtures
+from vhem.em.random_effects import VaryingItems
+from vhem.em.random_effects_full import FullVaryingItems
+from vhem.em.settings import Priors
+from vhem.emissions import Gaussian
+from vhem.kernels.models import Models
+from vhem.kernels.reduction import BaseModels
+
+_EM_ITERATIONS = 5  # of EM on the sequences, before items may vary
+_ITERATIONS = {"diag": (5, 10), "full": (3, 7)}  # with varying items: of every candidate, and more of the best
+_TOL = 1e-4
+_MUCH_WORK = 250_000  # frames × clusters above which the search makes one move
+_TEMPER = 0.5  # of the responsibilities: bounds differ by more than likelihoods do, and frames depend on one another
+_MOST_ITEMS = 1500  # for which the search compares HMMs pairwise
+_MOST_NUMBERS = 3e7  # that varying items may take: items × clusters × states × dimensions
+
+
+class Candidate(NamedTuple):
+    """One partition, trained further."""
+
+    name: str
+    first: IntArray  #: labels of Ward's tree
+    after_em: IntArray  #: labels after EM on the sequences
+    models: Models
+    weights: FloatArray
+    responsibilities: FloatArray  #: (n, K)
+    objective: float
+    state: Any = None  #: of varying items, to be trained further
+    scores: FloatArray | None = None  #: (n, K) how well every item fits every cluster, if items vary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Polish:
+    """Sequences of items, the HMM of each item, and what the clusters' HMMs are to be."""
+
+    batch: Batch
+    base: BaseModels  #: one HMM per item, by which clusters are split
+    plan: FitPlan
+    n_clusters: int
+    n_moves: int = 3  #: of the search; one if there is much work
+    least_gain: float = 0.0  #: nats per item that a move must gain
+    tell: Callable[[str, float], None] = lambda *_: None
+
+    @property
+    def may_vary(self) -> bool:
+        """Whether there is a model of items that vary, and memory for it."""
+        shape, batch = self.plan.shape, self.batch
+        d = batch.X.shape[1] if shape.covariance_type == "diag" else batch.X.shape[1] ** 2
+        numbers = len(batch.ids) * self.n_clusters * shape.n_states * (shape.n_states + 4 * d)
+        plain = isinstance(batch.emissions, Gaussian) and batch.cases is None
+        return plain and shape.n_mix == 1 and numbers <= _MOST_NUMBERS
+
+    def learned(self, name: str, labels: IntArray, rng: np.random.Generator, n_init: int = 3) -> Candidate:
+        """Learn an HMM from each part of a partition, then EM, then let items vary."""
+        batch, K = self.batch, self.n_clusters
+        models = fit_parts(batch, np.arange(len(batch.groups)), labels[batch.groups], K, self.plan, rng, n_init)
+        shares = np.bincount(labels, minlength=K) + 1.0
+        problem = item_problem(batch, models, self.plan.n_threads)
+        start = Mixtures(problem.prior.possible(models), (shares / shares.sum())[None])
+        done = run(problem, start, Limits(max_iter=_EM_ITERATIONS, tol=_TOL))
+        z, weights = done.expected.responsibilities, done.state.weights[0]
+        made = Candidate(name, labels, z.argmax(axis=1), done.state.models, weights, z, done.bounds[-1], None)
+        self.tell("em", made.objective)
+        return self._varied(made, _ITERATIONS[self.plan.shape.covariance_type][0]) if self.may_vary else made
+
+    def searched(self, best: Candidate, rng: np.random.Generator) -> Candidate:
+        """Dissolve the cluster that is missed least and split the widest one, as long as that explains more."""
+        n_items = len(self.batch.ids)
+        if best.scores is None or n_items > _MOST_ITEMS:
+            return best
+        few = len(self.batch.X) * self.n_clusters <= _MUCH_WORK
+        tried: set[tuple[int, int]] = set()
+        for _ in range(self.n_moves if few else 1):
+            move = _proposed(best, self.base, tried)
+            if move is None:
+                break
+            tried.add(move.pair)
+            found = self.learned(best.name, move.labels, rng, n_init=1)
+            if found.objective > best.objective + self.least_gain * n_items:
+                best, tried = found._replace(first=best.first), set()
+        return best
+
+    def finished(self, best: Candidate) -> Candidate:
+        """Train the best candidate further."""
+        if best.state is not None:
+            return _tempered(self._varied(best, _ITERATIONS[self.plan.shape.covariance_type][1]))
+        problem = item_problem(self.batch, best.models, self.plan.n_threads)
+        start = Mixtures(problem.prior.possible(best.models), best.weights[None])
+        done = run(problem, start, Limits(max_iter=20, tol=_TOL))
+        return best._replace(
+            models=done.state.models, weights=done.state.weights[0], objective=done.bounds[-1],
+            responsibilities=done.expected.responsibilities,
+        )  # fmt: skip
+
+    def _varied(self, made: Candidate, n_iter: int) -> Candidate:
+        problem = item_problem(self.batch, made.models, self.plan.n_threads)
+        emissions: Any = problem.prior.emissions
+        kind = VaryingItems if self.plan.shape.covariance_type == "diag" else FullVaryingItems
+        varying = kind(batch=self.batch, floor=emissions.floor[0], n_threads=self.plan.n_threads)
+        state = made.state or varying.begin(made.models, np.maximum(made.weights, 1e-3))
+        done = run(varying, state, Limits(max_iter=n_iter, tol=_TOL))
+        z, centers = done.expected.responsibilities, done.state.centers
+        self.tell("varying items", done.bounds[-1])
+        return made._replace(
+            models=centers.models(), weights=z.mean(axis=0), responsibilities=z, objective=done.bounds[-1],
+            state=done.state, scores=done.expected.scores,
+        )  # fmt: skip
+
+
+def _tempered(best: Candidate) -> Candidate:
+    """Return responsibilities that are as often right as they say; see docs/quality.md."""
+    z = best.responsibilities**_TEMPER
+    return best._replace(responsibilities=z / z.sum(axis=1, keepdims=True))
+
+
+def item_problem(batch: Batch, models: Models, threads: int) -> MixtureProblem:
+    """Return EM in which all sequences of an item belong to one cluster."""
+    n = len(batch.ids)
+    cases = np.ones(n) if batch.cases is None else batch.cases
+    items = Items(batch.groups, batch.weights, cases, np.zeros(n, dtype=np.int64))
+    whole = batch._replace(groups=np.zeros_like(batch.groups), ids=[0])
+    scale = Scale.of(whole).repeated(len(models))
+    prior = Priors(reg_covar=1e-3).spread(models.startprob > 0, models.transmat > 0, scale)
+    return MixtureProblem(
+        batch=batch, items=items, prior=prior, n_components=len(models), strict=False, n_threads=threads
+    )
+
+
+class _Move(NamedTuple):
+    """One cluster dissolved, and another split in two."""
+
+    pair: tuple[int, int]
+    labels: IntArray
+
+
+def _proposed(now: Candidate, base: BaseModels, tried: set[tuple[int, int]]) -> _Move | None:
+    """Return the most promising move that was not tried yet.
+
+    A cluster is missed by what its items lose in their second-best clusters, and is as wide as the last merge of Ward's
+    tree of its members.
+    """
+    assert now.scores is not None
+    labels, F = now.responsibilities.argmax(axis=1), now.scores
+    K, rows = F.shape[1], np.arange(len(F))
+    second = np.where(np.eye(K, dtype=bool)[labels], -np.inf, F).argmax(axis=1)
+    loss = np.bincount(labels, F[rows, labels] - F[rows, second], K)
+    halves = {c: _halved(base, np.flatnonzero(labels == c)) for c in range(K) if (labels == c).sum() > 1}
+    widest = max((height for height, _ in halves.values()), default=0.0)
+    promise = {
+        (a, c): height / max(widest, 1e-300) - loss[a] / max(loss.max(), 1e-300)
+        for c, (height, _) in halves.items()
+        for a in range(K)
+        if a != c and (a, c) not in tried
+    }
+    if not promise:
+        return None
+    a, c = max(promise, key=lambda pair: promise[pair])
+    moved = np.where(labels == a, second, labels)
+    moved[halves[c][1]] = a
+    return _Move((a, c), moved)
+
+
+def _halved(base: BaseModels, members: IntArray) -> tuple[float, IntArray]:
+    """Return the squared height of the last merge of Ward's tree of some items, and one side of it."""
+    tree = ward_tree(base.take(members))
+    side = cut_tree(tree, 2)[:, 0] == 1
+    return float(tree[-1, 2] ** 2), members[side]
