@@ -41,7 +41,7 @@ define install
 endef
 
 $(PACKAGE): $(BIN)/python $(NATIVE)
-	@echo "Compiling the kernels: a few minutes, once. Each step is counted."
+	@echo "Compiling the kernels for this machine: about a minute, once. Each step is counted."
 	$(BIN)/python -m pip install --quiet scikit-build-core nanobind cmake ninja
 	$(call install,.)
 
@@ -82,7 +82,7 @@ sanitize: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" PYTHON=python .ci/sanitize
 
 # Tables on the screen and in results/; those of the documentation are in docs/results/.
-BENCHMARKS := vhem_speed ppk_speed sequence_speed table_reading tree_search scale
+BENCHMARKS := vhem_speed ppk_speed sequence_speed family_speed table_reading tree_search scale
 bench: $(STAMP)
 	@mkdir -p results
 	@set -e -o pipefail; for name in $(BENCHMARKS); do \

@@ -56,7 +56,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "examples",
     "filename_pattern": "|".join(re.escape(name) for name in RUNNABLE),
     "abort_on_example_error": True,
-    "remove_config_comments": True,
+    "remove_config_comments": True,  # thumbnails are named where an example cannot run for want of its data
     "show_memory": False,
     "capture_repr": (),  # what is printed, not the value of a last line that draws
 }

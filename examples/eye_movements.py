@@ -8,6 +8,7 @@ which order, and VHEM groups the people by their HMMs. The usual question in thi
 looks down the middle of the face?
 """
 
+# sphinx_gallery_thumbnail_path = "images/report.png"
 from pathlib import Path
 
 import matplotlib.pyplot as plt

@@ -6,6 +6,7 @@ Letters from the UCI data set Character Trajectories, as the pen's velocity and 
 a tree of HMMs shows which letters are written alike.
 """
 
+# sphinx_gallery_thumbnail_path = "images/idea_hierarchy.png"
 from pathlib import Path
 
 import matplotlib.pyplot as plt

@@ -7,6 +7,7 @@ an HMM over postures, and VHEM builds a tree over them without knowing the class
 systems it is compared with, is `vhem experiment motion`.
 """
 
+# sphinx_gallery_thumbnail_path = "studies/motion_hierarchy.png"
 import warnings
 from pathlib import Path
 

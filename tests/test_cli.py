@@ -166,8 +166,10 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     assert run("score", tmp_path / "three" / "centers.vhem", path).stdout.startswith(
         "id,group,log_likelihood,per_frame,cluster"
     )
+    assert RunFolder(tmp_path / "three").sequences() == sequences, "of the run that it was made from"
+    run("cluster", tmp_path / "people" / "hmms.vhem", "-k", 3, "--tau", 8, "-o", tmp_path / "of-a-file")
     with pytest.raises(FileNotFoundError, match="was made from models"):
-        RunFolder(tmp_path / "three").sequences()
+        RunFolder(tmp_path / "of-a-file").sequences()
 
 
 def test_mixture(study, tmp_path):
@@ -247,6 +249,16 @@ def test_long_sequences_do_not_make_tau_long(tmp_path):
     (tmp_path / "t.csv").write_text("id,x\n" + rows)
     shown = run("cluster", tmp_path / "t.csv", "-k", 1, "--states", 1, "-o", tmp_path / "out").stdout
     assert "(tau 50, the median length of the sequences, at most 50)" in shown
+
+
+def test_ctrl_c_while_the_package_is_imported(tmp_path):
+    (tmp_path / "vhem").mkdir()
+    (tmp_path / "vhem" / "__init__.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n")
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    folders = [str(tmp_path), str(Path(__file__).parents[1] / "src")]
+    code += f"import sys; sys.path[:0] = {folders!r}\nfrom vhem_command import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "vhem: interrupted. Nothing was written.\n")
 
 
 def test_info_names_ignored_columns_and_notes_doubts(tmp_path):

@@ -1,5 +1,6 @@
 """Loaders of data sets: where they look, what they say, and what they give."""
 
+import importlib.util
 import threading
 import zipfile
 from functools import partial
@@ -15,14 +16,18 @@ from test_bvh import FILE
 from vhem import VHEM
 from vhem.datasets import (
     handwriting,
+    load_biofam,
     load_cal500,
     load_character_trajectories,
+    load_clicks,
     load_cmu_motion,
     load_gtzan_features,
+    load_mvad,
     simulated_study,
 )
 from vhem.datasets.handwriting import FINGERPRINT, fingerprint
 from vhem.datasets.motion import ALL_TRIALS, PAPER_TRIALS
+from vhem.datasets.packaged import packaged
 
 
 @pytest.fixture
@@ -164,3 +169,30 @@ def test_music_as_prepared():
     assert (len(cal500.songs), cal500.tags.shape) == (499, (499, 149))
     assert cal500.often_used(30).tags.sum(axis=0).min() >= 30
     assert cal500.soft_tags.min() >= 0
+
+
+def test_data_of_other_packages():
+    for package in ("sequenzo", "retentioneering", "pypomp"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: pip install --no-deps {package}")
+    people = load_mvad()
+    assert len(people.sequences) == 712
+    assert set(people.sequences.lengths) == {72}
+    assert people.sequences.decoded(0)[:3] == [["training"], ["training"], ["employment"]]
+    assert people.sequences.weights[:2].tolist() == [0.33, 0.57]
+    assert set(people.covariates["male"]) == {"no", "yes"}
+    families, channels = load_biofam(), load_biofam(channels=True)
+    assert families.sequences.decoded(0)[8:11] == [["parents"], ["left+married"], ["left+married+child"]]
+    assert channels.sequences.channels == ["married", "child", "left"]
+    assert channels.sequences.decoded(0)[9] == ["yes", "no", "yes"]
+    assert len(families.covariates["sex"]) == len(families.sequences) == len(channels.sequences) == 2000
+    clicks = load_clicks()
+    first = clicks.sequences.ids.index("sess_000001")
+    assert clicks.sequences.decoded(first)[:3] == [["home"], ["promo_page"], ["product_view"]]
+    assert len(clicks.sequences.X) == 31106
+    assert len(clicks.covariates["platform"]) == len(clicks.sequences)
+
+
+def test_data_of_a_package_that_is_not_there():
+    with pytest.raises(FileNotFoundError, match="pip install --no-deps no_such_package"):
+        packaged("no_such_package", "x.csv")

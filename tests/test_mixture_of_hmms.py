@@ -14,6 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+import vhem
 from vhem import H3M, HMM, VHEM, HMMTransformer, MixtureOfHMMs, Sequences, fit_hmms
 from vhem.em import mixtures
 from vhem.em.loop import BoundError
@@ -236,3 +237,16 @@ def test_estimators_fit_like_their_clones_and_leave_the_data_alone():
     assert (first.fit(ys).responsibilities_ == again.responsibilities_).all()
     assert first.n_features_in_ == HMMTransformer().fit(ys).n_features_in_ == 2
     assert all((x == y).all() for x, y in zip(ys, before, strict=True))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_floors_name_the_channel_that_does_not_vary():
+    rng = np.random.default_rng(0)
+    arrays = [np.column_stack([rng.normal(size=40), np.ones(40)]) for _ in range(4)]
+    sequences = vhem.Sequences(arrays)
+    for fit in (
+        lambda: vhem.fit_hmms(sequences, 1, covars_prior=0, random_state=0),
+        lambda: vhem.MixtureOfHMMs(2, 1, random_state=0).fit(sequences),
+    ):
+        with pytest.warns(RuntimeWarning, match=r"at their floor.*leave out 'x2', constant in some"):
+            fit()

@@ -127,6 +127,11 @@ def test_a_value_whose_square_is_not_a_double(table, cell):
         Sequences([[1.0, float(cell)]])
 
 
+def test_ids_of_very_many_digits_are_names(table):
+    long = "1" * 5000  # more than Python turns into a number without a ValueError
+    assert read_sequences(table(f"id,x\n{long},1\n{long},2\n7,3\n")).ids == [long, "7"]
+
+
 def test_long_cells_are_shortened(table):
     with pytest.raises(ValueError, match=r"has 'z{39}… \(5002 characters\), which is not a number"):
         read_sequences(table("id,x\na,1\na,2\na," + "z" * 5000 + "\n"))

@@ -284,3 +284,34 @@ def test_an_archive_that_unfolds_to_very_much_is_refused(tmp_path):
     np.savez_compressed(path, startprob=np.zeros(10**6))
     with pytest.raises(ValueError, match=r"it unpacks to 8,000,\d+ bytes, more than 200 times its"):
         from_npz(path)
+
+
+def test_categorical_and_poisson_models_of_hmmlearn_both_ways():
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    rng = np.random.default_rng(0)
+    codes, counts = rng.integers(0, 4, (60, 1)), rng.poisson(5, (60, 2))
+    for model, X in ((hmm.CategoricalHMM(2, random_state=0), codes), (hmm.PoissonHMM(2, random_state=0), counts)):
+        model.fit(X)
+        made = from_hmmlearn(model)
+        assert made.score_samples([X])[0] == pytest.approx(model.score(X), rel=1e-10)
+        assert made.to_hmmlearn().score(X) == pytest.approx(model.score(X), rel=1e-10)
+        assert from_hmmlearn(made.to_hmmlearn()) == made
+        assert type(made.to_hmmlearn()) is type(model)
+
+
+def test_multinomial_models_of_hmmlearn_are_categorical_with_one_trial_only():
+    hmm = pytest.importorskip("hmmlearn.hmm")
+    codes = np.random.default_rng(0).integers(0, 3, 50)
+    model = hmm.MultinomialHMM(2, n_trials=1, random_state=0).fit(np.eye(3, dtype=int)[codes])
+    rows = np.eye(3, dtype=int)[codes]
+    assert from_hmmlearn(model).score_samples([codes])[0] == pytest.approx(model.score(rows), rel=1e-9)
+    model.n_trials = 5
+    with pytest.raises(TypeError, match="5 trials per frame; only with one"):
+        from_hmmlearn(model)
+
+
+def test_what_hmmlearn_has_no_model_for():
+    pytest.importorskip("hmmlearn")
+    two = vhem.HMM([1.0], [[1.0]], emissions=vhem.Categorical([[[0.5, 0.5], [0.2, 0.8]]]))
+    with pytest.raises(ValueError, match="hmmlearn has no model for these emissions"):
+        two.to_hmmlearn()

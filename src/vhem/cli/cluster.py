@@ -160,7 +160,14 @@ def _polished(
     names = owners_of_hmms(sequences, learning)
     states = center_states or int(np.ceil(np.median(hmms.n_states)))
     return SequenceClustering(
-        clusters, states, learning.mix, learning.covariance, learning.topology, random_state=run.seed, n_jobs=run.jobs
+        clusters,
+        states,
+        learning.mix,
+        learning.covariance,
+        learning.topology,
+        random_state=run.seed,
+        n_jobs=run.jobs,
+        emissions=learning.emitted(),
     ).fit(sequences, groups=names, hmms=hmms)
 
 

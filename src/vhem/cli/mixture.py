@@ -75,7 +75,7 @@ def mixture(
         fit = MixtureOfHMMs(
             clusters, states, learning.mix, learning.covariance, learning.topology, n_init=learning.starts,
             max_iter=learning.max_iter, time_limit=time_limit, random_state=run.seed, n_jobs=run.jobs,
-            callback=session.clustering(learning.max_iter),
+            callback=session.clustering(learning.max_iter), emissions=learning.emitted(),
         ).fit(found.content)  # fmt: skip
         numbers = _numbers(fit, found) | {"notes": session.gather_warnings()}
         text = f"{summary.input_text(found)}\nA mixture of {clusters} HMMs.\n\n"

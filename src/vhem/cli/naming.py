@@ -25,6 +25,7 @@ _ALWAYS = {
     "n_mix": "--mix",
     "n_virtual": "--virtual",
     "covariance_type": "--covariance",
+    "emissions": "--emissions",
     "random_state": "--seed",
     "n_jobs": "--jobs",
     "max_iter": "--max-iter",

@@ -78,6 +78,7 @@ def mixture_of_parts(
             max_iter=learning.max_iter, random_state=run.seed, n_jobs=run.jobs, callback=session.parts,
             executor="threads" if executor is None else executor,
             on_error="skip" if options.skip_broken else "raise", checkpoint=out / _CHECKPOINT,
+            emissions=learning.emitted(),
         ).fit(parts)  # fmt: skip
         writer.begin(names, length)
         writer.centers(fit.model_)

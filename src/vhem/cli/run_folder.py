@@ -165,7 +165,9 @@ class RunFolder:
         given = Path(self.options["data"])
         known = {field.name for field in dataclasses.fields(TableOptions)}
         table = TableOptions(**{key: value for key, value in self.options.items() if key in known})
-        if given.suffix in (".vhem", ".mat", ".json") or (given / RUN).is_file():
+        if (given / RUN).is_file():  # the HMMs of another run, which knows where its sequences are
+            return RunFolder(given).sequences()
+        if given.suffix in (".vhem", ".mat", ".json"):
             raise FileNotFoundError(f"{self.path} was made from models, {given}, and has no sequences.")
         return read_with_roles(given, table.reading()).sequences
 

@@ -20,6 +20,7 @@ import typer
 
 from vhem._support.errors import InputError
 from vhem.em.topology import TOPOLOGIES
+from vhem.emissions import CHOICES
 from vhem.sequences.readers.options import Options
 
 
@@ -70,6 +71,24 @@ def named_lists(parts: list[str] | None) -> dict[str, list[str] | None] | None:
         name, given, names = part.partition("=")
         found[name.strip()] = [one.strip() for one in names.split("+")] if given else None
     return found or None
+
+
+def families_by_columns(parts: list[str] | None) -> str | dict[str, str]:
+    """Return one family, or families by columns: what was written as `x,y=gaussian`, `key=categorical`.
+
+    Examples
+    --------
+    >>> families_by_columns(["x,y=gaussian", "clicks=poisson"])
+    {'x,y': 'gaussian', 'clicks': 'poisson'}
+    """
+    if not parts:
+        return "gaussian"
+    if len(parts) == 1 and "=" not in parts[0]:
+        return parts[0]
+    pairs = [part.rpartition("=") for part in parts]
+    if not all(given for _, given, _ in pairs):
+        raise InputError("--emissions must be one family, or name columns, as in --emissions x,y=gaussian")
+    return {columns.strip(): family.strip() for columns, _, family in pairs}
 
 
 def _wide(parts: list[str] | None) -> str | dict[str, str] | None:
@@ -164,7 +183,16 @@ class LearningOptions:
             "--states", "-s", help="States per HMM: 3, or 1-5 to choose by BIC.", panel=_LEARNING, show_default=True
         ),
     ] = "3"
-    mix: Annotated[int, _option("--mix", help="Gaussians per state.", panel=_LEARNING, min=1, show_default=True)] = 1
+    emissions: Annotated[
+        list[str] | None,
+        _option(
+            "--emissions", panel=_LEARNING,
+            help=f"What states emit: {', '.join(CHOICES)}; or by columns, as in x,y=gaussian (repeat for others).",
+        ),
+    ] = None  # fmt: skip
+    mix: Annotated[
+        int, _option("--mix", help="Gaussians (or others) per state.", panel=_LEARNING, min=1, show_default=True)
+    ] = 1
     covariance: Annotated[
         str, _option("--covariance", help="Form of the covariances: diag or full.", panel=_LEARNING, show_default=True)
     ] = "diag"
@@ -201,6 +229,10 @@ class LearningOptions:
     def __post_init__(self) -> None:
         if self.per not in ("auto", "sequence", "group"):
             raise InputError("--per must be auto, sequence or group, got {per!r}", per=self.per)
+
+    def emitted(self) -> str | dict[str, str]:
+        """Return the emissions as estimators take them."""
+        return families_by_columns(self.emissions)
 
     def n_states(self) -> int | list[int]:
         """Return the number of states, or the numbers to choose from."""

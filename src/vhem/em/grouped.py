@@ -21,6 +21,13 @@ _RESOLUTION = 1e-13  # of the largest value: smaller deviations are rounding
 _LEAST_VARIANCE = 1e-200  # its inverse, and squares in units of it, are still doubles
 
 
+def still_channels(X: FloatArray, offsets: IntArray, names: list[str]) -> str:
+    """Return the names of the channels that have a single value throughout some stretch of frames."""
+    low, high = np.fmin.reduceat(X, offsets[:-1], axis=0), np.fmax.reduceat(X, offsets[:-1], axis=0)
+    still = [repr(name) for name, same in zip(names, (low == high).any(axis=0), strict=True) if same]
+    return ", ".join(still[:5]) + (f" and {len(still) - 5} more" if len(still) > 5 else "")
+
+
 class Batch(NamedTuple):
     """Sequences sorted by group; every group gets its own HMM."""
 

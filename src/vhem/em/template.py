@@ -92,9 +92,6 @@ def _check_all_once(groups: Mapping[Any, list[int]], sequences: Sequences) -> No
     found = [j for columns in groups.values() for j in columns]
     for j, channel in enumerate(sequences.channels):
         if found.count(j) != 1:
-            problem = (
-                "{emissions} gives column {channel!r} no family"
-                if j not in found
-                else ("{emissions} gives column {channel!r} more than one family")
-            )
-            raise InputError(problem, "name every column once", channel=channel)
+            how_many = "no family" if j not in found else "more than one family"
+            problem = "{emissions} gives column {channel!r} {how_many}"
+            raise InputError(problem, "name every column once", channel=channel, how_many=how_many)

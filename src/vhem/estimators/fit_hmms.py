@@ -12,14 +12,14 @@ import numpy.typing as npt
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_choice, check_integer, check_integers
 from vhem._support.errors import Count, FitWarning, InputError, NotConvergedWarning, ParameterError, warn, warn_if_any
-from vhem._support.phrases import AT_FLOOR, LOWERED, REINITIALISED
+from vhem._support.phrases import AT_FLOOR, LOWERED, REINITIALISED, STILL
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import register_record
 from vhem.bayes.records import Hyperparameters
 from vhem.em.baum_welch import Fits
 from vhem.em.display import showing_call
 from vhem.em.fitting import FitPlan, fit_batch
-from vhem.em.grouped import Batch, Scale
+from vhem.em.grouped import Batch, Scale, still_channels
 from vhem.em.parameters import documented
 from vhem.em.progress import FitProgress, FitReporter, check_callback
 from vhem.estimators.bayesian_hmms import Bayesian, fit_bayesian
@@ -228,7 +228,7 @@ def fit_hmms(
         *(chosen.log_likelihoods, chosen.n_iter, chosen.converged, chosen.models.n_states, candidates, scores),
         *(chosen.n_floored, chosen.n_reseeded, chosen.n_falls),
     )
-    _warn(report, batch, plan)
+    _warn(report, batch, plan, checked.channels)
     weights = None if batch.cases is None else batch.cases / batch.cases.sum()
     h3m = H3M.of_models(chosen.models, weights, batch.ids, checked._remembered).with_evidence(*batch.evidence)
     return (h3m, report) if return_report else h3m
@@ -258,7 +258,7 @@ def _bayesian(
         *(made.log_likelihoods, made.n_iter, made.converged, made.h3m.n_states, made.candidates, made.scores),
         *(none, none, none, made.lower_bounds, made.n_removed),
     )
-    _warn(report, batch, plan)
+    _warn(report, batch, plan, data.channels)
     return report, made.h3m
 
 
@@ -329,7 +329,7 @@ def held_out_scores(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Ge
     return scores
 
 
-def _warn(report: FitReport, batch: Batch, plan: FitPlan) -> None:
+def _warn(report: FitReport, batch: Batch, plan: FitPlan, channels: list[str]) -> None:
     K = len(report.n_iter)
     _warn_of_thin_data(report, batch)
     unseen = [j for j in range(batch.X.shape[1]) if np.isnan(batch.X[0, j]) and np.isnan(batch.X[:, j]).all()]
@@ -344,15 +344,18 @@ def _warn(report: FitReport, batch: Batch, plan: FitPlan) -> None:
     if plan.limits.tol > 0 and not report.converged.all():
         who = f"{K - report.converged.sum()} of {K} HMMs"
         warn(NotConvergedWarning(who, "their likelihood", plan.limits.max_iter))
-    _warn_of_counts(report.n_floored, AT_FLOOR)
+    if report.n_floored.any() and (still := still_channels(batch.X, batch.frame_offsets, channels)):
+        _warn_of_counts(report.n_floored, AT_FLOOR, STILL, still=still)
+    else:
+        _warn_of_counts(report.n_floored, AT_FLOOR)
     _warn_of_counts(report.n_reseeded, REINITIALISED, "{n_states} may be too large")
     _warn_of_counts(report.n_falls, LOWERED)
 
 
-def _warn_of_counts(counts: IntArray, problem: str, *cures: str) -> None:
+def _warn_of_counts(counts: IntArray, problem: str, *cures: str, **values: Any) -> None:
     some, n_hmms = int((counts > 0).sum()), Count(len(counts))
     text = problem + " ({some} of {hmms:HMM})"
-    warn_if_any(int(counts.sum()), text, *cures, some=some, hmms=n_hmms)
+    warn_if_any(int(counts.sum()), text, *cures, some=some, hmms=n_hmms, **values)
 
 
 def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:

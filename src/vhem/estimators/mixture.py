@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough
 from vhem._support.errors import NotConvergedWarning, warn, warn_if_any
-from vhem._support.phrases import AT_FLOOR, LOWERED
+from vhem._support.phrases import AT_FLOOR, LOWERED, STILL
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import register_estimator
 from vhem.em.estimator import Estimator
 from vhem.em.fitting import FitPlan, given_start
 from vhem.em.genetic import evolved
-from vhem.em.grouped import Batch, Scale
+from vhem.em.grouped import Batch, Scale, still_channels
 from vhem.em.loop import Clock, Run, Watch, run
 from vhem.em.mixture_starts import PARTITIONS, fit_parts, species_of_mixtures
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
@@ -191,7 +191,7 @@ class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
             Restart(name, np.array(r.bounds), bool(r.converged[0])) for name, r in zip(names, runs, strict=False)
         ]
         self._keep(best, self._problem(best.state.models, batch, plan), sequences._remembered)
-        self._warn()
+        self._warn(still_channels(sequences.X, sequences.offsets, sequences.channels))
         return self
 
     def fit_predict(self, X: SequencesLike, y: Any = None, **kwargs: Any) -> IntArray:
@@ -326,12 +326,15 @@ class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
         self.labels_ = z.argmax(axis=1)
         self.n_empty_clusters_ = int((z.sum(axis=0) < 1e-6).sum())
 
-    def _warn(self) -> None:
+    def _warn(self, still: str) -> None:
         if not self.converged_ and not self.timed_out_ and self.tol > 0:
             warn(NotConvergedWarning("MixtureOfHMMs", "the likelihood", self.max_iter))
         empty = self.n_empty_clusters_
         warn_if_any(empty, "{n:HMM} {n:has|have} no sequence", "ask for fewer", "raise {n_init}")
-        warn_if_any(self.n_floored_, AT_FLOOR)
+        if still:
+            warn_if_any(self.n_floored_, AT_FLOOR, STILL, still=still)
+        else:
+            warn_if_any(self.n_floored_, AT_FLOOR)
         warn_if_any(self.n_falls_, LOWERED)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.errors import InputTypeError
+from vhem.emissions import Categorical, Components, Poisson
 from vhem.models import H3M, HMM
 
 _TOLERANCE = 1e-5  # how far from one hmmlearn lets sums of probabilities be
@@ -19,12 +20,14 @@ def from_hmmlearn(model: list[Any] | tuple[Any, ...], ids: Iterable[Any] | None 
 @overload
 def from_hmmlearn(model: Any, ids: None = None) -> HMM: ...
 def from_hmmlearn(model: Any, ids: Iterable[Any] | None = None) -> HMM | H3M:
-    """Return a fitted hmmlearn `GaussianHMM` or `GMMHMM` as an HMM, or a list of them as an H3M.
+    """Return a fitted hmmlearn model as an HMM, or a list of them as an H3M.
 
     Parameters
     ----------
     model : hmmlearn model, or list of them
-        Fitted, with covariances of any type. "spherical" becomes diagonal, "tied" full.
+        Fitted: `GaussianHMM` or `GMMHMM` with covariances of any type ("spherical" becomes diagonal, "tied" full),
+        `CategoricalHMM`, `PoissonHMM`, or a `MultinomialHMM` with one trial per frame, which is categorical: its
+        frames are then codes 0, 1, … instead of rows with a single 1.
     ids : list, optional
         One name per model of a list.
 
@@ -49,13 +52,34 @@ def from_hmmlearn(model: Any, ids: Iterable[Any] | None = None) -> HMM | H3M:
 
 def _hmm(model: Any) -> HMM:
     kind = type(model).__name__
+    if hasattr(model, "startprob_") and hasattr(model, "transmat_"):
+        emissions = _other_emissions(model)
+        if emissions is not None:
+            return HMM(_rows(model.startprob_), _rows(model.transmat_), emissions=emissions)
     if not all(hasattr(model, name) for name in ("startprob_", "transmat_", "means_", "covariance_type")):
         fitted = "it has not been fitted" if hasattr(model, "covariance_type") else f"it is a {kind}"
-        raise InputTypeError("a fitted GaussianHMM or GMMHMM from hmmlearn is needed, but {fitted}", fitted=fitted)
+        kinds = "GaussianHMM, GMMHMM, CategoricalHMM, PoissonHMM or MultinomialHMM"
+        raise InputTypeError("a fitted {kinds} from hmmlearn is needed, but {fitted}", kinds=kinds, fitted=fitted)
     mixture = np.asarray(model.means_).ndim == 3
     weights = _rows(model.weights_) if mixture else None
     covars = _mixture_covars(model) if mixture else _gaussian_covars(model)
     return HMM(_rows(model.startprob_), _rows(model.transmat_), model.means_, covars, weights)
+
+
+def _other_emissions(model: Any) -> Components | None:
+    """Return what a model emits if that is not Gaussian: categories or counts."""
+    if hasattr(model, "lambdas_"):
+        return Poisson(np.asarray(model.lambdas_, dtype=np.float64))
+    if not hasattr(model, "emissionprob_"):
+        return None
+    trials = np.unique(getattr(model, "n_trials", None) or 1)
+    if trials.tolist() != [1]:
+        raise InputTypeError(
+            "this MultinomialHMM has {n} trials per frame; only with one does it have the meaning of categories",
+            "Give its counts as Poisson channels, or one trial per frame",
+            n=trials[-1],
+        )  # fmt: skip
+    return Categorical(_rows(model.emissionprob_))
 
 
 def _rows(probabilities: Any) -> FloatArray:

@@ -14,9 +14,11 @@ import numpy as np
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Components
 from vhem.emissions.gaussian import Gaussian, GaussianPrior
+from vhem.kernels import parts
 from vhem.kernels.engine import engine
 from vhem.kernels.maximise import Prior
 from vhem.kernels.models import Models, ModelSums
+from vhem.kernels.parts import Split
 from vhem.kernels.reference.overlap import log_power
 from vhem.kernels.stopping import stop_flag
 
@@ -26,6 +28,19 @@ _THREAD_WORK = 2e6  # multiplications below which starting a thread costs more t
 
 def knows(*models: Models) -> bool:
     """Whether there is a compiled engine, and it knows the emissions of these models."""
+    return engine().module is not None and all(parts.can_be_split(m.components) for m in models)
+
+
+def knows_m_step(models: Models) -> bool:
+    """Whether the compiled engine can also make the M-step of such models, and so iterate without Python."""
+    if not knows(models) or models.shape[2] != 1:
+        return False
+    components = models.components
+    return components.is_diagonal if isinstance(components, Gaussian) else parts.is_learnable(components)
+
+
+def knows_overlap(*models: Models) -> bool:
+    """Whether there is a compiled engine that computes the probability product kernel of such models."""
     return engine().module is not None and all(isinstance(m.components, Gaussian) for m in models)
 
 
@@ -47,18 +62,63 @@ def _gaussian(components: Components) -> Gaussian:
     return components
 
 
+def _chains(module: Any, models: Models) -> Any:
+    start, trans = map(_floats, (models.startprob, models.transmat))
+    return module.Chains(startprob=start, transmat=trans, n_states=_integers(models.n_states))
+
+
 def _models(module: Any, models: Models) -> Any:
-    gaussian, n_states = _gaussian(models.components), _integers(models.n_states)
-    start, trans, mix = map(_floats, (models.startprob, models.transmat, models.mix_weights))
-    means, covars = map(_floats, (gaussian.means, gaussian.covars))
-    return module.GaussianModels(
-        chains=module.Chains(startprob=start, transmat=trans, n_states=n_states),
-        emissions=module.GaussianMixtures(weights=mix, means=means, covars=covars),
-    )
+    """Return Gaussian models."""
+    gaussian = _gaussian(models.components)
+    mix, means, covars = map(_floats, (models.mix_weights, gaussian.means, gaussian.covars))
+    emissions = module.GaussianMixtures(weights=mix, means=means, covars=covars)
+    return module.GaussianModels(chains=_chains(module, models), emissions=emissions)
+
+
+def _mixtures(module: Any, weights: FloatArray, split: Split) -> Any:
+    arrays = {name: np.ascontiguousarray(array) for name, array in split.mixtures.items()}
+    return module.PartMixtures(weights=_floats(weights), **arrays)
+
+
+def _split_models(module: Any, models: Models, split: Split) -> Any:
+    """Return models of any family."""
+    emissions = _mixtures(module, models.mix_weights, split)
+    return module.PartModels(chains=_chains(module, models), emissions=emissions)
+
+
+def _pair_of_models(module: Any, base: Models, reduced: Models) -> tuple[Any, Any]:
+    """Return base and reduced models for VHEM."""
+    if isinstance(base.components, Gaussian):
+        return _models(module, base), _models(module, reduced)
+    full = _any_full(base, reduced)
+    one, two = parts.of_base(base.components, full), parts.of_reduced(reduced.components, full)
+    return _split_models(module, base, one), _split_models(module, reduced, two)
+
+
+def _any_full(*models: Models) -> bool:
+    return any(parts.is_full(m.components) for m in models)
+
+
+def _with_frames(module: Any, models: Models, X: FloatArray, offsets: IntArray) -> dict[str, Any]:
+    """Return models and sequences, in parts if the family is another than Gaussians."""
+    if isinstance(models.components, Gaussian):
+        return {"models": _models(module, models), "sequences": _sequences(module, X, offsets)}
+    split = parts.of_frames(models.components, X)
+    frames = _sequences(module, split.frames, offsets)
+    return {"models": _split_models(module, models, split), "sequences": frames}
 
 
 def _anchors(components: Components) -> FloatArray:
     return _floats(_gaussian(components).means)
+
+
+def _sums_of_parts(module: Any, models: Models, split: Split) -> tuple[Any, Callable[[], ModelSums]]:
+    """Return where a kernel leaves its sums, and what makes the family's of them."""
+    K, S, M = models.shape
+    start, trans, count = np.zeros((K, S)), np.zeros((K, S, S)), np.zeros((K, S, M))
+    made = np.zeros((K, S * M * split.width))
+    room = module.Sums(start=start, trans=trans, occupancy=count, first=made, second=np.empty(0))
+    return room, lambda: ModelSums(start, trans, split.sums(count, made))
 
 
 def _sequences(module: Any, X: FloatArray, offsets: IntArray, may_be_empty: bool = False) -> Any:
@@ -78,9 +138,10 @@ def expected_log_likelihood(*, base: Models, reduced: Models, tau: int, early_st
     """Return J (K_b, K_r)."""
     module = engine().module
     J = np.empty((len(base), len(reduced)))
+    one, two = _pair_of_models(module, base, reduced)
     module.expected_log_likelihood(
-        base=_models(module, base),
-        reduced=_models(module, reduced),
+        base=one,
+        reduced=two,
         recursion=module.Recursion(tau=tau, prune=False, early_stop=early_stop),
         diagonal=False,
         J=J,
@@ -93,9 +154,10 @@ def self_log_likelihood(*, models: Models, tau: int, early_stop: bool, n_threads
     """Return J_ii (K,), every model against itself; give few at a time: emissions are computed for all pairs."""
     module = engine().module
     J = np.empty(len(models))
+    one, two = _pair_of_models(module, models, models)
     module.expected_log_likelihood(
-        base=_models(module, models),
-        reduced=_models(module, models),
+        base=one,
+        reduced=two,
         recursion=module.Recursion(tau=tau, prune=False, early_stop=early_stop),
         diagonal=True,
         J=J,
@@ -121,21 +183,36 @@ def e_step(
 ) -> tuple[float, FloatArray, ModelSums, FloatArray | None, int, int]:
     """Return what `vhem.kernels.reduction.Reduction` has: VHEM's bound, and the sums that its M-step needs."""
     module = engine().module
-    mass, sums = np.zeros(len(reduced)), ModelSums.zeros(reduced)
+    mass = np.zeros(len(reduced))
     z = np.zeros((len(base), len(reduced))) if want_responsibilities else None
-    bound, evaluated, forwarded = module.e_step(
-        base=_models(module, base),
+    one, two = _pair_of_models(module, base, reduced)
+    step, about, room, sums = _e_step_for(module, base, reduced, anchors)
+    bound, evaluated, forwarded = step(
+        base=one,
         weights=module.BaseWeights(occupancy=_floats(occupancy), counts=_floats(counts), scales=_floats(scales)),
-        reduced=_models(module, reduced),
+        reduced=two,
         log_weights=_floats(log_weights),
-        anchors=_anchors(anchors),
+        anchors=about,
         recursion=module.Recursion(tau=tau, prune=prune, early_stop=early_stop),
         mass=mass,
-        sums=_sums(module, sums),
+        sums=room,
         responsibilities=z,
         run=_run(module, n_threads, _reduction_work(base, reduced, tau)),
     )
-    return bound, mass, sums, z, evaluated, forwarded
+    return bound, mass, sums(), z, evaluated, forwarded
+
+
+def _e_step_for(
+    module: Any, base: Models, reduced: Models, anchors: Components
+) -> tuple[Any, Any, Any, Callable[[], ModelSums]]:
+    """Return the kernel for this family, its anchors, where it leaves its sums, and what makes the family's of them."""
+    if isinstance(reduced.components, Gaussian):
+        sums = ModelSums.zeros(reduced)
+        return module.e_step, _anchors(anchors), _sums(module, sums), lambda: sums
+    full = _any_full(base, reduced)
+    about = _mixtures(module, reduced.mix_weights, parts.of_anchors(anchors, full))
+    room = _sums_of_parts(module, reduced, parts.of_reduced(reduced.components, full))
+    return module.e_step_of_parts, about, *room
 
 
 def _reduction_work(base: Models, reduced: Models, tau: int) -> float:
@@ -156,17 +233,27 @@ def expectations(
 ) -> tuple[FloatArray, ModelSums]:
     """Return what `vhem.kernels.counting.Counts` has: log-likelihoods of pairs of a sequence and a model, and sums."""
     module = engine().module
-    scores, sums = np.empty(len(weights)), ModelSums.zeros(models)
-    module.expectations(
-        models=_models(module, models),
-        anchors=_anchors(anchors),
-        sequences=_sequences(module, X, offsets),
-        pairs=_pairs(module, sequence, model, weights),
-        scores=scores,
-        sums=_sums(module, sums),
-        run=_run(module, n_threads, _counting_work(models, offsets, sequence)),
-    )
-    return scores, sums
+    scores = np.empty(len(weights))
+    step, own, room, sums = _counting_for(module, models, X, offsets, anchors)
+    pairs = _pairs(module, sequence, model, weights)
+    run = _run(module, n_threads, _counting_work(models, offsets, sequence))
+    step(**own, pairs=pairs, scores=scores, sums=room, run=run)
+    return scores, sums()
+
+
+def _counting_for(
+    module: Any, models: Models, X: FloatArray, offsets: IntArray, anchors: Components
+) -> tuple[Any, dict[str, Any], Any, Callable[[], ModelSums]]:
+    """Return the kernel for this family, models and frames, where its sums go, and what makes the family's of them."""
+    if isinstance(models.components, Gaussian):
+        sums = ModelSums.zeros(models)
+        own = {**_with_frames(module, models, X, offsets), "anchors": _anchors(anchors)}
+        return module.expectations, own, _sums(module, sums), lambda: sums
+    split = parts.of_frames(models.components, X)
+    about = _mixtures(module, models.mix_weights, parts.of_anchors(anchors, parts.is_full(anchors)))
+    frames = _sequences(module, split.frames, offsets)
+    own = {"models": _split_models(module, models, split), "sequences": frames, "anchors": about}
+    return module.expectations_of_parts, own, *_sums_of_parts(module, models, split)
 
 
 def learn(
@@ -187,30 +274,53 @@ def learn(
 ) -> None:
     """Iterate Baum-Welch in place: `models`, `objectives` and `n_iter` are changed.
 
-    For HMMs of one size with one sequence each and one diagonal Gaussian per state. Each HMM stops before the iteration
-    in which it has converged or gone down, a state has died (fewer than `least` weighted frames), a mean has moved so
-    far that digits are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step, and
-    `n_iter` counts its M-steps.
+    For HMMs of one size with one sequence each that `knows_m_step`. Each HMM stops before the iteration in which it has
+    converged or gone down, a state has died (fewer than `least` weighted frames), a mean has moved so far that digits
+    are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step, and `n_iter` counts
+    its M-steps.
     """
-    module, gaussian, known = engine().module, _gaussian(models.components), prior.emissions
+    module = engine().module
+    common = {
+        "pairs": _pairs(module, sequence, model, weights),
+        "limits": module.Limits(least=_floats(least), tolerance=_floats(tolerance), max_iter=max_iter),
+        "run": _run(module, n_threads, _counting_work(models, offsets, sequence)),
+    }
+    chain = {"startprob": models.startprob, "transmat": models.transmat, "objective": objectives, "n_iter": n_iter}
+    if isinstance(models.components, Gaussian):
+        _learn_gaussians(module, models, _sequences(module, X, offsets), prior, chain, common)
+    else:
+        _learn_parts(module, models, X, offsets, prior, chain, common)
+
+
+def _learn_gaussians(
+    module: Any, models: Models, sequences: Any, prior: Prior, chain: dict[str, Any], common: dict[str, Any]
+) -> None:
+    gaussian, known = _gaussian(models.components), prior.emissions
     assert isinstance(known, GaussianPrior)
     start, trans, scale, floor = map(_floats, (prior.start, prior.trans, known.scale, known.floor))
     module.learn(
         models=_models(module, models),
-        sequences=_sequences(module, X, offsets),
-        pairs=_pairs(module, sequence, model, weights),
+        sequences=sequences,
         prior=module.Prior(start=start, trans=trans, covar=known.count, scale=scale, floor=floor),
-        limits=module.Limits(least=_floats(least), tolerance=_floats(tolerance), max_iter=max_iter),
-        learned=module.Learned(
-            startprob=models.startprob,
-            transmat=models.transmat,
-            means=gaussian.means,
-            covars=gaussian.covars,
-            objective=objectives,
-            n_iter=n_iter,
-        ),
-        run=_run(module, n_threads, _counting_work(models, offsets, sequence)),
+        learned=module.Learned(**chain, means=gaussian.means, covars=gaussian.covars),
+        **common,
     )
+
+
+def _learn_parts(
+    module: Any, models: Models, X: FloatArray, offsets: IntArray, prior: Prior, chain: dict[str, Any],
+    common: dict[str, Any],
+) -> None:  # fmt: skip
+    own = parts.learnable(models.components, prior.emissions, X)
+    known = {name: np.ascontiguousarray(array) for name, array in own.prior.items()}
+    module.learn_parts(
+        models=_split_models(module, models, own.split),
+        sequences=_sequences(module, own.split.frames, offsets),
+        prior=module.PartPrior(start=_floats(prior.start), trans=_floats(prior.trans), **known),
+        learned=module.PartLearned(**chain, probabilities=own.probabilities, coefficients=own.coefficients),
+        **common,
+    )
+    own.put_into(models.components)
 
 
 def _counting_work(models: Models, offsets: IntArray, sequence: IntArray) -> float:
@@ -224,8 +334,7 @@ def log_likelihoods(*, models: Models, X: FloatArray, offsets: IntArray, n_threa
     module = engine().module
     scores = np.empty((len(offsets) - 1, len(models)))
     module.log_likelihoods(
-        models=_models(module, models),
-        sequences=_sequences(module, X, offsets),
+        **_with_frames(module, models, X, offsets),
         scores=scores,
         run=_run(module, n_threads),
     )
@@ -238,8 +347,7 @@ def posteriors(*, models: Models, X: FloatArray, offsets: IntArray, n_threads: i
     scores = np.empty(len(offsets) - 1)
     gamma = np.empty((len(X), models.n_states[0]))
     module.posteriors(
-        models=_models(module, models),
-        sequences=_sequences(module, X, offsets),
+        **_with_frames(module, models, X, offsets),
         scores=scores,
         gamma=gamma,
         run=_run(module, n_threads),
@@ -253,8 +361,7 @@ def viterbi(*, models: Models, X: FloatArray, offsets: IntArray, n_threads: int)
     scores = np.empty(len(offsets) - 1)
     paths = np.empty(len(X), dtype=np.int64)
     module.viterbi(
-        models=_models(module, models),
-        sequences=_sequences(module, X, offsets),
+        **_with_frames(module, models, X, offsets),
         scores=scores,
         paths=paths,
         run=_run(module, n_threads),

@@ -8,7 +8,6 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Components
-from vhem.emissions.gaussian import Gaussian
 from vhem.kernels import compiled
 from vhem.kernels.maximise import Prior
 from vhem.kernels.models import Models, ModelSums
@@ -96,15 +95,15 @@ def advance(
 ) -> None:
     """Iterate EM inside the compiled engine, in place, for as long as nothing needs closer attention.
 
-    A shortcut for many HMMs with one sequence each and one diagonal Gaussian per state; others are left as they are.
+    A shortcut for many HMMs with one sequence each, and one diagonal Gaussian, category or rate per state; others are
+    left as they are.
     Each HMM stops before the iteration in which its bound has converged (gained less than `tolerance`) or fallen, a
     state has become empty (fewer than `least` weighted frames), a mean has moved so far that digits are lost, or
     `max_iter` is reached. `objectives` then has the objective before its last M-step, and `n_iter` counts its M-steps.
     """
     one_each = (np.bincount(pairs.model, minlength=len(models)) == 1).all()
     same_size = (models.n_states == models.startprob.shape[1]).all()
-    diagonal = isinstance(models.components, Gaussian) and models.components.is_diagonal
-    if not (compiled.knows(models) and diagonal and one_each and same_size and models.shape[2] == 1):
+    if not (one_each and same_size and compiled.knows_m_step(models)):
         return
     compiled.learn(
         models=models,

@@ -16,6 +16,7 @@ import numpy as np
 
 from vhem._support.errors import FitWarning, InputError, ParameterError, warn
 
+INSTRUCTION_SETS = ("baseline", "avx2", "avx512")  #: from the plainest to the best
 _THREADS_PER_CORE = 4  # at most, however large n_jobs is
 
 
@@ -44,14 +45,22 @@ def _detect() -> Engine:
         )
         warn(FitWarning(problem, "Install one (GCC or Clang) and reinstall vhem"))
         return Engine("reference", "numpy", None)
-    wanted = os.environ.get("VHEM_INSTRUCTION_SET") or baseline.best_instruction_set()
-    module = _import(wanted)
+    wanted = os.environ.get("VHEM_INSTRUCTION_SET")
+    if wanted:
+        return _built(wanted)
+    best = INSTRUCTION_SETS.index(baseline.best_instruction_set())
+    # What was compiled on another machine may lack the best for this one.
+    found = next((name, module) for name in INSTRUCTION_SETS[best::-1] if (module := _import(name)) is not None)
+    return Engine("native", *found)
+
+
+def _built(instruction_set: str) -> Engine:
+    module = _import(instruction_set)
     if module is None:
-        raise InputError(
-            "VHEM_INSTRUCTION_SET={wanted!r} is not built here", "use avx512, avx2 or baseline",
-            wanted=wanted,
-        )  # fmt: skip
-    return Engine("native", wanted, module)
+        built = [name for name in INSTRUCTION_SETS if _import(name) is not None]
+        problem, cure = "VHEM_INSTRUCTION_SET={wanted!r} is not built here", "use {built}"
+        raise InputError(problem, cure, wanted=instruction_set, built=" or ".join(built))
+    return Engine("native", instruction_set, module)
 
 
 def engine() -> Engine:

@@ -282,14 +282,17 @@ class HMM(NamedChannels, GaussianView, Immutable):
     def to_hmmlearn(self) -> Any:
         """Return this as an hmmlearn model: `GaussianHMM`, or `GMMHMM` if states have several Gaussians.
 
-        Its `fit` resumes from these parameters. `vhem.from_hmmlearn` converts it back.
+        One channel of categories becomes a `CategoricalHMM`, Poisson counts a `PoissonHMM`; hmmlearn has nothing for
+        other families. Its `fit` resumes from these parameters. `vhem.from_hmmlearn` converts it back.
         """
         try:
-            from hmmlearn.hmm import GMMHMM, GaussianHMM  # noqa: PLC0415  (an optional library)
+            from hmmlearn.hmm import GMMHMM, CategoricalHMM, GaussianHMM, PoissonHMM  # noqa: PLC0415  (optional)
         except ModuleNotFoundError:
             raise ModuleNotFoundError(
                 "to_hmmlearn needs hmmlearn, which is not installed: pip install hmmlearn"
             ) from None
+        if not isinstance(self.emissions, Gaussian):
+            return self._other_to_hmmlearn({"categorical": CategoricalHMM, "poisson": PoissonHMM})
         # Without init_params, a call of fit resumes from these parameters.
         shared = {"covariance_type": self.covariance_type, "init_params": ""}
         single = self.n_mix == 1
@@ -300,6 +303,23 @@ class HMM(NamedChannels, GaussianView, Immutable):
         model.covars_ = np.array(self.covars[:, 0] if single else self.covars)
         if not single:
             model.weights_ = np.array(self.mix_weights)
+        return model
+
+    def _other_to_hmmlearn(self, kinds: dict[str, Any]) -> Any:
+        family = self.emissions.family
+        if family not in kinds or self.n_mix > 1 or (family == "categorical" and self.n_dims > 1):
+            raise InputError(
+                "hmmlearn has no model for these emissions ({kind}, {d:dimension}, {m} per state)",
+                "It has Gaussians, mixtures of them, one channel of categories, and Poisson counts",
+                kind=self.emissions.kind, d=Count(self.n_dims), m=self.n_mix,
+            )  # fmt: skip
+        model = kinds[family](self.n_states, init_params="")
+        model.startprob_, model.transmat_ = self.startprob.copy(), self.transmat.copy()
+        (array,) = self.emissions.arrays().values()
+        if family == "poisson":
+            model.lambdas_, model.n_features = np.array(array[:, 0]), self.n_dims
+        else:
+            model.emissionprob_, model.n_features = np.array(array[:, 0, 0]), int(array.shape[-1])
         return model
 
     def __repr__(self) -> str:

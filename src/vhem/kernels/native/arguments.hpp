@@ -6,6 +6,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 
+#include <cstring>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -101,35 +102,6 @@ struct Chains {
     }
 };
 
-// Mixtures of M Gaussians in d dimensions, one mixture per state of K models.
-struct GaussianMixtures {
-    Input arrays[3];
-    long K, S, M, d;
-    bool full;
-    const double *weights, *means, *covars;  // (K, S, M), (K, S, M, d), (K, S, M, d) or (K, S, M, d, d)
-
-    GaussianMixtures(Input weights, Input means, Input covars)
-        : arrays{weights, means, covars}, K(size_of(means, 0)), S(size_of(means, 1)), M(size_of(means, 2)),
-          d(size_of(means, 3)), full(covars.ndim() == 5), weights(doubles(weights, "weights", {K, S, M})),
-          means(doubles(means, "means", {kAny, kAny, kAny, kAny})),
-          covars(full ? doubles(covars, "covars", {K, S, M, d, d}) : doubles(covars, "covars", {K, S, M, d})) {
-        if (M < 1 || d < 1) refuse("means must have at least one component and one dimension, got shape " + shape_of(means) + ".");
-    }
-    long covar_size() const { return full ? d * d : d; }
-};
-
-// K hidden Markov models.
-struct GaussianModels {
-    Chains chains;
-    GaussianMixtures emissions;
-
-    GaussianModels(const Chains& chains, const GaussianMixtures& emissions) : chains(chains), emissions(emissions) {
-        if (chains.K != emissions.K || chains.S != emissions.S)
-            refuse("means must have one row per model and state of startprob, got shapes " + shape_of(emissions.arrays[1]) +
-                   " and " + shape_of(chains.arrays[0]) + ".");
-    }
-};
-
 // Rows of X, one group or sequence after the other: number i is X[offsets[i]:offsets[i + 1]].
 struct Sequences {
     Input arrays[2];
@@ -150,6 +122,92 @@ struct Sequences {
     long length(long i) const { return offsets[i + 1] - offsets[i]; }
     void check_dimensions(long wanted) const {
         if (d != wanted) refuse("X must have " + std::to_string(wanted) + " columns, as the models have, got " + std::to_string(d) + ".");
+    }
+};
+
+// Mixtures of M Gaussians in d dimensions, one mixture per state of K models.
+struct GaussianMixtures {
+    Input arrays[3];
+    long K, S, M, d;
+    bool full;
+    const double *weights, *means, *covars;  // (K, S, M), (K, S, M, d), (K, S, M, d) or (K, S, M, d, d)
+
+    GaussianMixtures(Input weights, Input means, Input covars)
+        : arrays{weights, means, covars}, K(size_of(means, 0)), S(size_of(means, 1)), M(size_of(means, 2)),
+          d(size_of(means, 3)), full(covars.ndim() == 5), weights(doubles(weights, "weights", {K, S, M})),
+          means(doubles(means, "means", {kAny, kAny, kAny, kAny})),
+          covars(full ? doubles(covars, "covars", {K, S, M, d, d}) : doubles(covars, "covars", {K, S, M, d})) {
+        if (M < 1 || d < 1) refuse("means must have at least one component and one dimension, got shape " + shape_of(means) + ".");
+    }
+    long covar_size() const { return full ? d * d : d; }
+    void check_frames(const Sequences& sequences) const { sequences.check_dimensions(d); }
+};
+
+// K hidden Markov models.
+struct GaussianModels {
+    Chains chains;
+    GaussianMixtures emissions;
+
+    GaussianModels(const Chains& chains, const GaussianMixtures& emissions) : chains(chains), emissions(emissions) {
+        if (chains.K != emissions.K || chains.S != emissions.S)
+            refuse("means must have one row per model and state of startprob, got shapes " + shape_of(emissions.arrays[1]) +
+                   " and " + shape_of(chains.arrays[0]) + ".");
+    }
+};
+
+// Mixtures of M components of any family, one mixture per state of K models, written as parts (families/parts.hpp).
+struct PartMixtures {
+    Input arrays[9];
+    long K, S, M, diagonal, full, linear, table_size, n_tables;
+    const double *weights, *means, *variances;               // (K, S, M), (K, S, M, diagonal) twice
+    const double *full_means, *full_covars;                  // (K, S, M, full), (K, S, M, full, full)
+    const double *coefficients, *statistics;                 // (K, S, M, linear); the second, E T, is read by VHEM alone
+    const double* tables;                                    // (K, S, M, table_size): one table after another
+    const int64_t* sizes;                                    // (n_tables,): their entries
+
+    PartMixtures(Input weights, Input means, Input variances, Input full_means, Input full_covars, Input coefficients,
+                 Input statistics, Input tables, Input sizes)
+        : arrays{weights, means, variances, full_means, full_covars, coefficients, statistics, tables, sizes},
+          K(size_of(weights, 0)), S(size_of(weights, 1)), M(size_of(weights, 2)), diagonal(size_of(means, 3)),
+          full(size_of(full_means, 3)), linear(size_of(coefficients, 3)), table_size(size_of(tables, 3)),
+          n_tables(size_of(sizes, 0)), weights(doubles(weights, "weights", {K, S, M})),
+          means(doubles(means, "means", {K, S, M, diagonal})), variances(doubles(variances, "variances", {K, S, M, diagonal})),
+          full_means(doubles(full_means, "full_means", {K, S, M, full})),
+          full_covars(doubles(full_covars, "full_covars", {K, S, M, full, full})),
+          coefficients(doubles(coefficients, "coefficients", {K, S, M, linear})),
+          statistics(doubles(statistics, "statistics", {K, S, M, linear})),
+          tables(doubles(tables, "tables", {K, S, M, table_size})), sizes(integers(sizes, "sizes", {n_tables})) {
+        check_range(this->sizes, n_tables, "sizes", 1, table_size);
+        long total = 0;
+        for (long c = 0; c < n_tables; ++c) total += this->sizes[c];
+        if (M < 1 || total != table_size) refuse("sizes must add up to the entries of tables, and there must be a component.");
+    }
+    long d() const { return diagonal + full + linear + n_tables; }
+
+    // Frames have the right columns, and codes are entries of their table.
+    void check_frames(const Sequences& sequences) const {
+        sequences.check_dimensions(d());
+        const long T = size_of(sequences.arrays[0], 0);
+        for (long t = 0; t < T; ++t)
+            for (long c = 0; c < n_tables; ++c) {
+                int64_t code;
+                std::memcpy(&code, sequences.X + t * d() + d() - n_tables + c, sizeof code);
+                check_range(&code, 1, "codes", 0, sizes[c] - 1);
+            }
+    }
+    void check_anchors(const PartMixtures& other) const {
+        if (other.K != K || other.S != S || other.M != M || other.diagonal != diagonal || other.full != full)
+            refuse("anchors must have the shape of the models.");
+    }
+};
+
+// K hidden Markov models of any family.
+struct PartModels {
+    Chains chains;
+    PartMixtures emissions;
+
+    PartModels(const Chains& chains, const PartMixtures& emissions) : chains(chains), emissions(emissions) {
+        if (chains.K != emissions.K || chains.S != emissions.S) refuse("weights must have one row per model and state of startprob.");
     }
 };
 
@@ -185,6 +243,14 @@ struct Sums {
         first = doubles_out(arrays[3], "first", {e.K, e.S, e.M, e.d});
         second = e.full ? doubles_out(arrays[4], "second", {e.K, e.S, e.M, e.d, e.d})
                         : doubles_out(arrays[4], "second", {e.K, e.S, e.M, e.d});
+    }
+
+    // Of parts: all sums of an HMM in one row, `width` per component; the second array is not used.
+    void check(const PartMixtures& e, long width) {
+        start = doubles_out(arrays[0], "start", {e.K, e.S});
+        trans = doubles_out(arrays[1], "trans", {e.K, e.S, e.S});
+        occupancy = doubles_out(arrays[2], "occupancy", {e.K, e.S, e.M});
+        first = doubles_out(arrays[3], "first", {e.K, e.S * e.M * width});
     }
 };
 
@@ -258,6 +324,44 @@ struct Learned {
         transmat = doubles_out(arrays[1], "transmat", {e.K, e.S, e.S});
         means = doubles_out(arrays[2], "means", {e.K, e.S, 1, e.d});
         covars = doubles_out(arrays[3], "covars", {e.K, e.S, 1, e.d});
+        objective = doubles_out(arrays[4], "objective", {e.K});
+        n_iter = integers_out(arrays[5], "n_iter", {e.K});
+    }
+};
+
+// What is known about tables and rates before the data, as sums of pseudo-frames, one row per model.
+struct PartPrior {
+    Input arrays[6];
+    const double *start, *trans, *tables, *linear, *low;  // (K, S), (K, S, S), (K, table_size), (K, linear) twice
+    const int64_t* is_rate;                               // (linear,)
+
+    PartPrior(Input start, Input trans, Input tables, Input linear, Input low, Input is_rate)
+        : arrays{start, trans, tables, linear, low, is_rate} {}
+
+    void check(const PartMixtures& e) {
+        start = doubles(arrays[0], "start", {e.K, e.S});
+        trans = doubles(arrays[1], "trans", {e.K, e.S, e.S});
+        tables = doubles(arrays[2], "tables", {e.K, e.table_size});
+        linear = doubles(arrays[3], "linear", {e.K, e.linear});
+        low = doubles(arrays[4], "low", {e.K, e.linear});
+        is_rate = integers(arrays[5], "is_rate", {e.linear});
+    }
+};
+
+// Where Baum-Welch inside the engine leaves HMMs with tables and rates.
+struct PartLearned {
+    Output arrays[6];
+    double *startprob, *transmat, *probabilities, *coefficients, *objective;
+    int64_t* n_iter;
+
+    PartLearned(Output startprob, Output transmat, Output probabilities, Output coefficients, Output objective, Output n_iter)
+        : arrays{startprob, transmat, probabilities, coefficients, objective, n_iter} {}
+
+    void check(const PartMixtures& e) {
+        startprob = doubles_out(arrays[0], "startprob", {e.K, e.S});
+        transmat = doubles_out(arrays[1], "transmat", {e.K, e.S, e.S});
+        probabilities = doubles_out(arrays[2], "probabilities", {e.K, e.S, 1, e.table_size});
+        coefficients = doubles_out(arrays[3], "coefficients", {e.K, e.S, 1, e.linear});
         objective = doubles_out(arrays[4], "objective", {e.K});
         n_iter = integers_out(arrays[5], "n_iter", {e.K});
     }

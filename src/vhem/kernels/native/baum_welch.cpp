@@ -7,30 +7,33 @@
 #include <memory>
 
 #include "baum_welch_pack.hpp"
+#include "families/parts.hpp"
 
 namespace {
 
-// Where the sums over all pairs go, HMM by HMM: an array each for start, trans, occupancy, first and second.
+// Where the sums over all pairs go, HMM by HMM: an array each for start, trans, occupancy and the family's moments.
 struct Totals {
     struct Part {
         double* data;
         long size;  // of one HMM
     };
-    Part parts[5];
+    std::vector<Part> parts;
 };
 
 template <class Family>
 Totals totals_of(const Layout<Family>& layout, const Sums& sums) {
     const long G = layout.S * layout.M;
-    return {{{sums.start, layout.S}, {sums.trans, layout.S * layout.S}, {sums.occupancy, G},
-             {sums.first, G * layout.widths[0]}, {sums.second, G * layout.widths[1]}}};
+    Totals all{{{sums.start, layout.S}, {sums.trans, layout.S * layout.S}, {sums.occupancy, G}}};
+    for (int m = 0; m < Family::kMoments; ++m) all.parts.push_back({sums.moments(m), G * layout.widths[m]});
+    return all;
 }
 
 // All pairs, in packs of kLanes.
 template <class Family, bool Mixture, int States>
 class EStep {
   public:
-    EStep(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const double* anchors, Call& call)
+    EStep(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const typename Family::Anchors& anchors,
+          Call& call)
         : a(models), frames(frames), pairs(pairs), anchors(anchors), call(call), layout(models), prepared(models, call),
           packs(call.n_threads) {}
 
@@ -51,7 +54,7 @@ class EStep {
         }
     }
 
-    void learn(const Learning& learning) {
+    void learn(const typename Family::Learning& learning) {
         parallel_for(call, (pairs.n + kLanes - 1) / kLanes, [&](long task, Worker& worker) {
             const Denormals flushed(Denormals::kFlush);
             const int lanes = static_cast<int>(std::min<long>(kLanes, pairs.n - task * kLanes));
@@ -63,7 +66,7 @@ class EStep {
     const Models<Family>& a;
     const Sequences& frames;
     const Pairs& pairs;
-    const double* anchors;
+    const typename Family::Anchors anchors;
     Call& call;
     const Layout<Family> layout;
     const typename Family::Prepared prepared;
@@ -140,8 +143,8 @@ void mirror(double* second, long n_gaussians, int d) {
 }
 
 template <class Family, bool Mixture, int States = 0>
-void run(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const double* anchors, Call& call,
-         double* scores, const Totals& totals) {
+void run(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const typename Family::Anchors& anchors,
+         Call& call, double* scores, const Totals& totals) {
     EStep<Family, Mixture, States>(models, frames, pairs, anchors, call).run(scores, totals);
 }
 
@@ -149,8 +152,12 @@ void run(const Models<Family>& models, const Sequences& frames, const Pairs& pai
 template <class Family>
 auto e_step_for(const Models<Family>& models) {
     if (models.M > 1) return run<Family, true>;
-    static constexpr decltype(&run<Family, true>) of_size[] = {run<Family, false>,    run<Family, false>,    run<Family, false, 2>,
-                                                               run<Family, false, 3>, run<Family, false, 4>, run<Family, false, 5>};
+    // With full covariances densities take most of the time, and a number of states known when compiling gains little.
+    static constexpr int two = kAnySizeOnly ? 0 : 2, three = two ? 3 : 0;
+    static constexpr int four = two && Family::kMostStates > 3 ? 4 : 0, five = four ? 5 : 0;
+    static constexpr decltype(&run<Family, true>) of_size[] = {run<Family, false>,        run<Family, false>,
+                                                               run<Family, false, two>,   run<Family, false, three>,
+                                                               run<Family, false, four>,  run<Family, false, five>};
     return of_size[models.S <= 5 ? models.S : 0];
 }
 
@@ -171,12 +178,26 @@ void expectations(const GaussianModels& models, Input anchors, const Sequences& 
     });
 }
 
+// The same for any other family; the frames are what `PartMixtures` says, and the upper triangles of full Gaussians' second
+// moments are left empty.
+void expectations_of_parts(const PartModels& models, const PartMixtures& anchors, const Sequences& sequences,
+                           const Pairs& pairs, Output scores, Sums sums, const Run& run) {
+    const PartMixtures& e = models.emissions;
+    e.check_frames(sequences), pairs.check_ranges(sequences, e.K), sums.check(e, PartRows(e).offsets().width);
+    e.check_anchors(anchors);
+    double* to = doubles_out(scores, "scores", {pairs.n});
+    run_call(run, [&](Call& call) {
+        const auto m = models_of<PartFamily>(models);
+        e_step_for(m)(m, sequences, pairs, PartFamily::anchors(anchors), call, to, totals_of(Layout<PartFamily>(m), sums));
+    });
+}
+
 using DiagonalGaussian = GaussianFamily<false>;
 
-template <int States>
-void learn_of_size(const Models<DiagonalGaussian>& models, const Sequences& frames, const Pairs& pairs, Call& call,
-                   const Learning& l) {
-    EStep<DiagonalGaussian, false, States>(models, frames, pairs, models.components.means, call).learn(l);
+template <class Family, int States>
+void learn_of_size(const Models<Family>& models, const Sequences& frames, const Pairs& pairs,
+                   const typename Family::Anchors& anchors, Call& call, const typename Family::Learning& l) {
+    EStep<Family, false, States>(models, frames, pairs, anchors, call).learn(l);
 }
 
 // HMMs of one number of states, with one diagonal Gaussian per state, each from one sequence.
@@ -187,13 +208,34 @@ void learn(const GaussianModels& models, const Sequences& sequences, const Pairs
     check_range(models.chains.n_states, e.K, "n_states", e.S, e.S);
     sequences.check_dimensions(e.d), pairs.check_ranges(sequences, e.K);
     prior.check(e), limits.check(e.K), learned.check(e);
-    const Learning learning{learned.startprob, learned.transmat, learned.means, learned.covars, learned.objective,
-                            learned.n_iter, prior.start, prior.trans, prior.scale, prior.floor, limits.least,
-                            limits.tolerance, prior.covar, limits.max_iter};
-    static constexpr decltype(&learn_of_size<0>) of_size[] = {learn_of_size<0>, learn_of_size<0>, learn_of_size<2>,
-                                                              learn_of_size<3>, learn_of_size<4>, learn_of_size<5>};
+    const GaussianLearning learning{{learned.startprob, learned.transmat, learned.objective, learned.n_iter, prior.start,
+                                     prior.trans, limits.least, limits.tolerance, limits.max_iter},
+                                    learned.means, learned.covars, prior.scale, prior.floor, prior.covar};
+    using F = DiagonalGaussian;
+    static constexpr decltype(&learn_of_size<F, 0>) of_size[] = {
+        learn_of_size<F, 0>, learn_of_size<F, 0>, learn_of_size<F, kAnySizeOnly ? 0 : 2>,
+        learn_of_size<F, kAnySizeOnly ? 0 : 3>, learn_of_size<F, kAnySizeOnly ? 0 : 4>, learn_of_size<F, kAnySizeOnly ? 0 : 5>};
     run_call(run, [&](Call& call) {
-        of_size[e.S <= 5 ? e.S : 0](models_of<DiagonalGaussian>(models), sequences, pairs, call, learning);
+        of_size[e.S <= 5 ? e.S : 0](models_of<F>(models), sequences, pairs, e.means, call, learning);
+    });
+}
+
+// The same for HMMs whose states have categories, in tables, and rates, in pairs of coefficients.
+void learn_parts(const PartModels& models, const Sequences& sequences, const Pairs& pairs, PartPrior prior, Limits limits,
+                 PartLearned learned, const Run& run) {
+    const PartMixtures& e = models.emissions;
+    if (e.diagonal || e.full || e.M != 1) refuse("only tables and rates of one component per state can be learned here.");
+    check_range(models.chains.n_states, e.K, "n_states", e.S, e.S);
+    e.check_frames(sequences), pairs.check_ranges(sequences, e.K);
+    prior.check(e), limits.check(e.K), learned.check(e);
+    const PartLearning learning{{learned.startprob, learned.transmat, learned.objective, learned.n_iter, prior.start,
+                                 prior.trans, limits.least, limits.tolerance, limits.max_iter},
+                                learned.probabilities, learned.coefficients, prior.tables, prior.linear, prior.low, prior.is_rate};
+    static constexpr decltype(&learn_of_size<PartFamily, 0>) of_size[] = {
+        learn_of_size<PartFamily, 0>, learn_of_size<PartFamily, 0>, learn_of_size<PartFamily, kAnySizeOnly ? 0 : 2>,
+        learn_of_size<PartFamily, kAnySizeOnly ? 0 : 3>};
+    run_call(run, [&](Call& call) {
+        of_size[e.S <= 3 ? e.S : 0](models_of<PartFamily>(models), sequences, pairs, PartFamily::anchors(e), call, learning);
     });
 }
 
@@ -203,5 +245,9 @@ void bind_baum_welch(nb::module_& m) {
     using namespace nb::literals;
     m.def("expectations", &expectations, nb::kw_only(), "models"_a, "anchors"_a, "sequences"_a, "pairs"_a, "scores"_a,
           "sums"_a, "run"_a);
+    m.def("expectations_of_parts", &expectations_of_parts, nb::kw_only(), "models"_a, "anchors"_a, "sequences"_a, "pairs"_a,
+          "scores"_a, "sums"_a, "run"_a);
+    m.def("learn_parts", &learn_parts, nb::kw_only(), "models"_a, "sequences"_a, "pairs"_a, "prior"_a, "limits"_a, "learned"_a,
+          "run"_a);
     m.def("learn", &learn, nb::kw_only(), "models"_a, "sequences"_a, "pairs"_a, "prior"_a, "limits"_a, "learned"_a, "run"_a);
 }

@@ -22,13 +22,25 @@ struct Layout {
     }
 };
 
+// HMMs that learn from one sequence each, arrays with one row per HMM: what goes in and comes out again, and what is known
+// before. A family adds its own.
+struct Learning {
+    double *startprob, *transmat, *objective;
+    int64_t* n_iter;
+    const double *start, *trans;      // pseudo-counts
+    const double *least, *tolerance;  // frames of a state that lives, and gain of an HMM that goes on
+    int max_iter;
+};
+
 // Sums over the frames of one HMM's sequences, one sequence at a time.
 template <class Family>
 class Accumulator {
   public:
-    Accumulator(const Models<Family>& models, long k, const double* anchors, Worker& worker)
+    using Anchors = typename Family::Anchors;
+
+    Accumulator(const Models<Family>& models, long k, const Anchors& anchors, Worker& worker)
         : layout(models), k(k), anchors(anchors), worker(worker), model(models, k), forward(model, worker),
-          backward(model), emissions(model, worker), accumulation(model.d), weight(kBlockFrames), u(kBlockFrames) {}
+          backward(model), emissions(model, worker), accumulation(model.all), weight(kBlockFrames), u(kBlockFrames) {}
 
     double log_likelihood(const double* X, long T) {
         auto forget = [](long, const double*) {};
@@ -59,7 +71,7 @@ class Accumulator {
   private:
     const Layout<Family> layout;
     const long k;
-    const double* anchors;
+    const Anchors anchors;
     Worker& worker;
     const Model<Family> model;
     Forward<Family> forward;
@@ -85,9 +97,9 @@ class Accumulator {
     void add_component(const typename Family::Component& c, double* out) {
         const long at = c.index - k * layout.S * layout.M;
         std::array<double*, Family::kMoments> moments;
-        for (int m = 0; m < Family::kMoments; ++m) moments[m] = out + layout.moments[m] + at * layout.widths[m];
-        accumulation.add(c, emissions.frames, u.data(), anchors + c.index * layout.widths[0], out[layout.occupancy + at],
-                         moments, worker);
+        for (int m = 0; m < Family::kMoments; ++m) moments[m] = out + layout.moments[m];
+        accumulation.add(c, emissions.frames, u.data(), anchors, at, layout.S * layout.M, out[layout.occupancy + at], moments,
+                         worker);
     }
 };
 

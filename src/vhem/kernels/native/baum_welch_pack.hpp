@@ -2,6 +2,7 @@
 // lane has its own HMM and its own frames, and no recursion has to wait for a sum over states.
 #pragma once
 
+#include <type_traits>
 #include <utility>
 
 #include "families/gaussian.hpp"
@@ -12,7 +13,7 @@ namespace {
 template <class Family, bool Mixture, int States>
 class Pack {
   public:
-    Pack(const Models<Family>& models, const typename Family::Prepared& prepared, const double* anchors,
+    Pack(const Models<Family>& models, const typename Family::Prepared& prepared, const typename Family::Anchors& anchors,
          const Sequences& frames, Worker& worker)
         : a(models), d(models.components.d), frames(frames), worker(worker), layout(models), G(S() * a.M),
           components(models.components, prepared, anchors, G) {
@@ -32,11 +33,10 @@ class Pack {
     ivec run(const Pairs& pairs, long begin, int lanes, double* scores, double* const* slots) {
         load_models(pairs, begin, lanes);
         load_frames(pairs, begin, lanes);
-        ivec trusted = missing && Family::kMissingAlone ? complete : ~ivec{};
-        trusted &= missing ? run_forward<true>() : run_forward<false>();
+        const ivec trusted = components.trusted(complete) & run_forward();
         store_partial(scores, log_likelihood, lanes);
         if (!slots) return trusted;
-        missing ? backward<true>() : backward<false>();
+        backward();
         for (long i = 0; i < S() * S(); ++i) sums[layout.trans + i] *= trans[i];
         for (int l = 0; l < lanes; ++l)
             if (trusted[l])
@@ -44,22 +44,22 @@ class Pack {
         return trusted;
     }
 
-    // EM in the lanes (one diagonal Gaussian per state) for as long as nothing happens that needs a closer look: an
+    // EM in the lanes (one component per state) for as long as nothing happens that needs a closer look: an
     // HMM that has converged or gone down, a state that died, a mean that moved far, digits that may be lost.
-    void learn(const Pairs& pairs, long begin, int lanes, const Learning& l) {
+    void learn(const Pairs& pairs, long begin, int lanes, const typename Family::Learning& l) {
         load_models(pairs, begin, lanes);
         load_frames(pairs, begin, lanes);
         load_prior(pairs, begin, lanes, l);
         ivec going = ~ivec{};
         while (any(going &= count < l.max_iter)) {
             worker.checkpoint();
-            going &= missing ? run_forward<true>() : run_forward<false>();
-            const vec value = weight * log_likelihood + log_prior(l.covar), size = vmax(splat(1.0), vabs(objective));
+            going &= run_forward();
+            const vec value = weight * log_likelihood + log_prior(l), size = vmax(splat(1.0), vabs(objective));
             going &= (vabs(value - objective) >= tolerance) & (value >= objective - kRounding * size);
             if (!any(going)) break;
-            missing ? backward<true>() : backward<false>();
+            backward();
             for (int s = 0; s < S(); ++s) going &= weight * sums[layout.occupancy + s] >= least_frames;
-            going &= estimate(l.covar);
+            going &= estimate(l);
             objective = going ? value : objective;
             count -= going;
             apply(going);
@@ -116,7 +116,7 @@ class Pack {
         }
     }
 
-    void load_prior(const Pairs& pairs, long begin, int lanes, const Learning& l) {
+    void load_prior(const Pairs& pairs, long begin, int lanes, const typename Family::Learning& l) {
         const long n = S() + S() * S();
         learning.resize(2 * n + components.learning_size());
         prior_start = learning.data(), prior_trans = prior_start + S(), fresh = prior_start + n;
@@ -137,17 +137,17 @@ class Pack {
     }
 
     // Up to a constant: Σ ε_s log π_s + Σ ε_rs log a_rs, and the components' share.
-    vec log_prior(double covar) const {
+    vec log_prior(const typename Family::Learning& l) const {
         vec total = {};
         for (long i = 0; counted && i < S() + S() * S(); ++i) {
             const vec p = i < S() ? start[i] : trans[i - S()];
             total += prior_start[i] > 0.0 ? prior_start[i] * vlog(prior_start[i] > 0.0 ? p : splat(1.0)) : vec{};
         }
-        return covar > 0 ? total + components.log_prior(covar) : total;
+        return total + components.log_prior(l);
     }
 
     // The M-step, into `fresh`. Returns the lanes whose means stayed near their anchors.
-    ivec estimate(double covar) {
+    ivec estimate(const typename Family::Learning& l) {
         for (int r = 0; r <= S(); ++r) {  // the starting states, then the rows of the transition matrix
             vec total = {}, *to = fresh + r * S();
             const vec *old = r ? trans + (r - 1) * S() : start, *more = prior_start + r * S();
@@ -160,11 +160,15 @@ class Pack {
         }
         ivec near = ~ivec{};
         for (long g = 0; g < G; ++g)
-            near &= components.estimate(g, weight, weight * sums[layout.occupancy + g], moments(0, g), moments(1, g), covar);
+            near &= components.estimate(g, weight, weight * sums[layout.occupancy + g], all_moments(), l);
         return near;
     }
 
-    vec* moments(int order, long g) { return sums + layout.moments[order] + g * layout.widths[order]; }
+    std::array<vec*, Family::kMoments> all_moments() {
+        std::array<vec*, Family::kMoments> all;
+        for (int m = 0; m < Family::kMoments; ++m) all[m] = sums + layout.moments[m];
+        return all;
+    }
 
     void apply(ivec going) {
         const long n = S() * S();
@@ -182,7 +186,7 @@ class Pack {
         least = tiny ? splat(-1.0) : vec{};
     }
 
-    void keep(const Pairs& pairs, long begin, int lanes, const Learning& l) const {
+    void keep(const Pairs& pairs, long begin, int lanes, const typename Family::Learning& l) const {
         for (int i = 0; i < lanes; ++i) {
             const long k = pairs.model[begin + i];
             scatter_row(i, start, S(), l.startprob + k * S());
@@ -230,10 +234,21 @@ class Pack {
         for (int l = 0; l < kLanes; ++l) missing = missing || !complete[l];
     }
 
-    template <bool Missing>
     ivec run_forward() {
-        const vec peaks = densities<Missing>();
+        const vec peaks = by_gaps([&](auto missing) { return densities<decltype(missing)::value>(); });
         return any(~ergodic) ? forward<false>(peaks) : forward<true>(peaks);
+    }
+
+    // Calls work(true_type) for frames that may have gaps, where the family computes them differently.
+    template <class Work>
+    auto by_gaps(Work work) {
+        if constexpr (Family::kGaps == Gaps::kAlike) {
+            return work(std::true_type());
+        } else {
+            if constexpr (Family::kGaps == Gaps::kBeside)
+                if (missing) return work(std::true_type());
+            return work(std::false_type());
+        }
     }
 
     // Where every transition is possible (Ergodic), what falls below the smallest double is forgotten in one step, and
@@ -333,7 +348,6 @@ class Pack {
 
     // β_t(r) = Σ_s a_rs b_s β_{t+1}(s) / Σ, for states that the forward recursion reached (of others nothing is known
     // to be small, and nothing needed: their b_s are zero). The posteriors take the place of the forward probabilities.
-    template <bool Missing>
     void backward() {
         for (long i = 0; i < layout.size; ++i) sums[i] = vec{};
         vec betas[kKept], ratios[kKept], counts[kKept * kKept];
@@ -359,6 +373,11 @@ class Pack {
         }
         for (int i = 0; States && i < S() * S(); ++i) sums[layout.trans + i] = xi[i];
         for (int s = 0; s < S(); ++s) sums[s] = alpha[s];
+        by_gaps([&](auto missing) { add_all<decltype(missing)::value>(); });
+    }
+
+    template <bool Missing>
+    void add_all() {
         if constexpr (States > 0 && !Mixture && !Family::kFullMoments && !Missing)
             add_frames();
         else
@@ -375,13 +394,13 @@ class Pack {
         for (long t = 0; t < T; ++t)
             for (int s = 0; s < S(); ++s) occupancy[s] += alpha[t * S() + s];
         for (int s = 0; s < S(); ++s) sums[layout.occupancy + s] = occupancy[s];
-        components.template add_frames<kKept>(T, x, alpha, moments(0, 0), moments(1, 0));
+        components.template add_frames<kKept>(T, x, alpha, all_moments());
     }
 
     template <bool Missing>
     __attribute__((always_inline)) void add(int g, vec u, const vec* frame) {
         sums[layout.occupancy + g] += u;
-        components.template add<Missing>(g, u, frame, moments(0, g), moments(1, g));
+        components.template add<Missing>(g, u, frame, all_moments());
     }
 };
 

@@ -11,6 +11,8 @@ constexpr double kLeastLog = -1e290;     // a density's log is kept above this, 
 constexpr double kBelowAll = -1e308;     // where a search for the largest number begins
 constexpr double kNoDivisor = 1e-300;    // takes the place of zero below a fraction or in a logarithm
 
+constexpr double kLeastChance = 1e-300;  // a probability below this is zero
+
 // What underflow may take, and how it is noticed.
 constexpr double kLeastProduct = 1e-200;     // VHEM: sums of products are trusted down to this, else done again in logs
 constexpr double kSmallTransition = 1e-20;   // sequences: products with transitions below this may vanish
@@ -50,6 +52,13 @@ constexpr long kPackBytes = 1L << 24;        // Baum-Welch: the most memory of o
 constexpr long kShortSequence = 1000;        // Baum-Welch: frames learned from in a pack however few lanes are in use
 constexpr long kSlotDoubles = 1L << 22;      // Baum-Welch: the most sums kept apart at a time
 constexpr long kRowsPerTask = 8;             // PPK: models of a per task
+
+// Whether kernels are compiled for any number of states alone, and not for small ones besides: quick to compile, slower to run.
+#if defined(VHEM_ANY_SIZE_ONLY)
+constexpr bool kAnySizeOnly = true;
+#else
+constexpr bool kAnySizeOnly = false;
+#endif
 
 // Calls from Python.
 constexpr int kCheckpointsPerLook = 8;       // checkpoints between two looks at the clock

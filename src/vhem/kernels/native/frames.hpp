@@ -8,6 +8,10 @@
 
 namespace {
 
+// How packs of sequences treat missing values: leave such sequences to be done one at a time, compute them beside the
+// others with code of their own, or with the code of all.
+enum class Gaps { kAlone, kBeside, kAlike };
+
 inline int round_up(int n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 // Up to kBlockFrames frames, one per lane of a register.
@@ -17,6 +21,10 @@ struct FrameBlock {
     int n = 0;
     std::vector<double> columns;  // the same, [dimension][frame]
     std::vector<int> incomplete;  // frames with missing values
+
+    const double* column(long j) const { return columns.data() + j * kBlockFrames; }
+    double* column(long j) { return columns.data() + j * kBlockFrames; }
+    const double* row(int t) const { return X + t * d; }
 
     explicit FrameBlock(long d) : d(d), columns(d * kBlockFrames) {}
 

@@ -79,10 +79,11 @@ struct Chain {
 template <class Family>
 struct Model : Chain {
     const long d;
+    const typename Family::Components all;
     std::vector<typename Family::Component> components;
     std::vector<int> first;  // components[first[s]] … components[first[s + 1] - 1] are those of state s
 
-    Model(const Models<Family>& m, long k) : Chain(m, k), d(m.components.d) {
+    Model(const Models<Family>& m, long k) : Chain(m, k), d(m.components.d), all(m.components) {
         for (long state = k * m.S; state < k * m.S + S; ++state) {
             first.push_back(static_cast<int>(components.size()));
             for (long c = state * m.M; c < (state + 1) * m.M; ++c)
@@ -99,7 +100,7 @@ class Emissions {
     FrameBlock frames;
 
     Emissions(const Model<Family>& model, Worker& worker)
-        : frames(model.d), model(model), worker(worker), densities(model.d), logs(model.S * kBlockFrames),
+        : frames(model.d), model(model), worker(worker), densities(model.all), logs(model.S * kBlockFrames),
           mixture(model.components.size() * kBlockFrames) {}
 
     // out[t·padded + s] = log b_s(y_t), and kLogZero behind the last state.

@@ -1,5 +1,6 @@
 // The Python face of the compiled kernels: one such module per instruction set.
 #include "arguments.hpp"
+#include "instruction_set.hpp"
 
 void bind_vhem(nb::module_& m);
 void bind_sequences(nb::module_& m);
@@ -10,19 +11,6 @@ void bind_ppk(nb::module_& m);
 void bind_tables(nb::module_& m);
 
 namespace {
-
-// The best of the instruction sets that this processor runs and a module is built for.
-const char* best_instruction_set() {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd"))
-        return "avx512";
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-        return "avx2";
-#endif
-    return "baseline";
-}
 
 void bind_arguments(nb::module_& m) {
     using namespace nb::literals;
@@ -35,6 +23,11 @@ void bind_arguments(nb::module_& m) {
         .def(nb::init<Input, Input, Input>(), nb::kw_only(), "weights"_a, "means"_a, "covars"_a);
     nb::class_<GaussianModels>(m, "GaussianModels")
         .def(nb::init<const Chains&, const GaussianMixtures&>(), nb::kw_only(), "chains"_a, "emissions"_a);
+    nb::class_<PartMixtures>(m, "PartMixtures")
+        .def(nb::init<Input, Input, Input, Input, Input, Input, Input, Input, Input>(), nb::kw_only(), "weights"_a, "means"_a,
+             "variances"_a, "full_means"_a, "full_covars"_a, "coefficients"_a, "statistics"_a, "tables"_a, "sizes"_a);
+    nb::class_<PartModels>(m, "PartModels")
+        .def(nb::init<const Chains&, const PartMixtures&>(), nb::kw_only(), "chains"_a, "emissions"_a);
     nb::class_<Sequences>(m, "Sequences")
         .def(nb::init<Input, Input, bool>(), nb::kw_only(), "X"_a, "offsets"_a, "may_be_empty"_a = false);
     nb::class_<Pairs>(m, "Pairs").def(nb::init<Input, Input, Input>(), nb::kw_only(), "sequence"_a, "model"_a, "weight"_a);
@@ -45,6 +38,12 @@ void bind_arguments(nb::module_& m) {
     nb::class_<Recursion>(m, "Recursion").def(nb::init<int, bool, bool>(), nb::kw_only(), "tau"_a, "prune"_a, "early_stop"_a);
     nb::class_<Prior>(m, "Prior").def(nb::init<Input, Input, double, Input, Input>(), nb::kw_only(), "start"_a, "trans"_a,
                                       "covar"_a, "scale"_a, "floor"_a);
+    nb::class_<PartPrior>(m, "PartPrior")
+        .def(nb::init<Input, Input, Input, Input, Input, Input>(), nb::kw_only(), "start"_a, "trans"_a, "tables"_a, "linear"_a,
+             "low"_a, "is_rate"_a);
+    nb::class_<PartLearned>(m, "PartLearned")
+        .def(nb::init<Output, Output, Output, Output, Output, Output>(), nb::kw_only(), "startprob"_a, "transmat"_a,
+             "probabilities"_a, "coefficients"_a, "objective"_a, "n_iter"_a);
     nb::class_<Limits>(m, "Limits").def(nb::init<Input, Input, int>(), nb::kw_only(), "least"_a, "tolerance"_a, "max_iter"_a);
     nb::class_<Learned>(m, "Learned")
         .def(nb::init<Output, Output, Output, Output, Output, Output>(), nb::kw_only(), "startprob"_a, "transmat"_a,

@@ -326,6 +326,9 @@ inline void forward_careful(Pack& p, Worker& worker) {
 }
 
 // The fast form is compiled for each small number of reduced states, and once for any.
+#if defined(VHEM_ANY_SIZE_ONLY)
+#define VHEM_FOR_STATES(R, call) call(0)
+#else
 #define VHEM_FOR_STATES(R, call)          \
     switch (R) {                          \
         case 1: call(1); break;           \
@@ -338,16 +341,17 @@ inline void forward_careful(Pack& p, Worker& worker) {
         case 8: call(8); break;           \
         default: call(0);                 \
     }
+#endif
 
 inline void backward(Pack& p, int tau, bool early_stop, Worker& worker) {
 #define VHEM_CALL(RT) backward_fast<RT>(p, tau, early_stop, worker)
-    VHEM_FOR_STATES(p.R, VHEM_CALL)
+    VHEM_FOR_STATES(p.R, VHEM_CALL);
 #undef VHEM_CALL
 }
 
 inline void forward(Pack& p, Worker& worker) {
 #define VHEM_CALL(RT) forward_fast<RT>(p, worker)
-    VHEM_FOR_STATES(p.R, VHEM_CALL)
+    VHEM_FOR_STATES(p.R, VHEM_CALL);
 #undef VHEM_CALL
 }
 

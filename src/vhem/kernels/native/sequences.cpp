@@ -1,7 +1,7 @@
 // Sequences under HMMs: log-likelihoods, posterior probabilities of the states, Viterbi paths.
 #include <limits>
 
-#include "families/gaussian.hpp"
+#include "families/parts.hpp"
 #include "hmm.hpp"
 
 namespace {
@@ -80,9 +80,10 @@ class Viterbi {
 
 // log p(y_i | HMM k) into scores, (n, K). A task is one HMM and a stretch of sequences: the HMM is made ready once per
 // task, and few HMMs still feed all threads.
-void log_likelihoods(const GaussianModels& models, const Sequences& sequences, Output scores, const Run& run) {
+template <class Given>
+void log_likelihoods(const Given& models, const Sequences& sequences, Output scores, const Run& run) {
     const long K = models.chains.K, n = sequences.n;
-    sequences.check_dimensions(models.emissions.d);
+    models.emissions.check_frames(sequences);
     double* to = doubles_out(scores, "scores", {n, K});
     run_call(run, [&](Call& call) {
         with_family(models, [&](auto family) {
@@ -100,9 +101,9 @@ void log_likelihoods(const GaussianModels& models, const Sequences& sequences, O
 }
 
 // The states of one HMM over sequences: calls work(model, X, T, first frame, i, worker) for every sequence i.
-template <class Work>
-void for_each_sequence(const GaussianModels& models, const Sequences& sequences, const Run& run, Work work) {
-    sequences.check_dimensions(models.emissions.d);
+template <class Given, class Work>
+void for_each_sequence(const Given& models, const Sequences& sequences, const Run& run, Work work) {
+    models.emissions.check_frames(sequences);
     if (models.chains.K != 1) refuse("models must be one HMM, got " + std::to_string(models.chains.K) + ".");
     run_call(run, [&](Call& call) {
         with_family(models, [&](auto family) {
@@ -115,7 +116,8 @@ void for_each_sequence(const GaussianModels& models, const Sequences& sequences,
 }
 
 // log p(y_i) into scores, (n,), and posterior probabilities into gamma, (T, S).
-void posteriors(const GaussianModels& models, const Sequences& sequences, Output scores, Output gamma, const Run& run) {
+template <class Given>
+void posteriors(const Given& models, const Sequences& sequences, Output scores, Output gamma, const Run& run) {
     double* to = doubles_out(scores, "scores", {sequences.n});
     double* rows = doubles_out(gamma, "gamma", {size_of(sequences.arrays[0], 0), models.chains.K ? models.chains.n_states[0] : 0});
     for_each_sequence(models, sequences, run, [&](const auto& model, const double* X, long T, long at, long i, Worker& worker) {
@@ -124,7 +126,8 @@ void posteriors(const GaussianModels& models, const Sequences& sequences, Output
 }
 
 // max_x log p(x, y_i) into scores, (n,), and the states that reach it into paths, (T,).
-void viterbi(const GaussianModels& models, const Sequences& sequences, Output scores, Output paths, const Run& run) {
+template <class Given>
+void viterbi(const Given& models, const Sequences& sequences, Output scores, Output paths, const Run& run) {
     double* to = doubles_out(scores, "scores", {sequences.n});
     int64_t* states = integers_out(paths, "paths", {size_of(sequences.arrays[0], 0)});
     for_each_sequence(models, sequences, run, [&](const auto& model, const double* X, long T, long at, long i, Worker& worker) {
@@ -134,9 +137,19 @@ void viterbi(const GaussianModels& models, const Sequences& sequences, Output sc
 
 }  // namespace
 
-void bind_sequences(nb::module_& m) {
+namespace {
+
+template <class Given>
+void bind_models(nb::module_& m) {
     using namespace nb::literals;
-    m.def("log_likelihoods", &log_likelihoods, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "run"_a);
-    m.def("posteriors", &posteriors, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "gamma"_a, "run"_a);
-    m.def("viterbi", &viterbi, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "paths"_a, "run"_a);
+    m.def("log_likelihoods", &log_likelihoods<Given>, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "run"_a);
+    m.def("posteriors", &posteriors<Given>, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "gamma"_a, "run"_a);
+    m.def("viterbi", &viterbi<Given>, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "paths"_a, "run"_a);
+}
+
+}  // namespace
+
+void bind_sequences(nb::module_& m) {
+    bind_models<GaussianModels>(m);
+    bind_models<PartModels>(m);
 }

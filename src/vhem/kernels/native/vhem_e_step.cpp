@@ -8,7 +8,7 @@
 #include <chrono>
 #include <memory>
 
-#include "families/gaussian.hpp"
+#include "families/parts.hpp"
 #include "models.hpp"
 #include "pairs.hpp"
 
@@ -18,7 +18,7 @@ namespace {
 template <class Family>
 struct Job {
     Models<Family> base, reduced;
-    const double *anchors;      // moments are taken about these, (K_r,S_r,M_r,d)
+    typename Family::Anchors anchors;  // moments are taken about these, (K_r,S_r,M_r,d)
     const double *log_weights;  // log ω_j
     struct {
         const double *occupancy, *counts, *scales;  // Σ_t p_t(β), N_i and a_i: logits are a_i log ω_j + N_i J_ij
@@ -433,8 +433,7 @@ class Block {
         const auto widths = Family::widths(job_.base.components);
         std::array<double*, Family::kMoments> moments;
         for (int m = 0; m < Family::kMoments; ++m) moments[m] = &totals.moments[m][c * G * widths[m]];
-        const double* anchors = job_.anchors + pass_.clusters[c] * G * widths[0];
-        Family::add_moments(rows_, job_.base.components, G, anchors, moments);
+        Family::add_moments(rows_, job_.base.components, G, job_.anchors, pass_.clusters[c] * G, moments);
     }
 
     // u = w ν̂(ρ,β) c_βm η(ℓ|m;β,ρ) for all (ρ,ℓ).
@@ -472,7 +471,7 @@ Totals<Family> run_pass(Call& call, const Pass<Family>& pass) {
 
 template <class Family>
 Job<Family> job_of(const typename Family::Models& base, const typename Family::Models& reduced, const Recursion& recursion) {
-    return {models_of<Family>(base), models_of<Family>(reduced), nullptr, nullptr, {}, recursion};
+    return {models_of<Family>(base), models_of<Family>(reduced), {}, nullptr, {}, recursion};
 }
 
 std::vector<long> numbers(long n) {
@@ -568,9 +567,17 @@ void check_both(const GaussianModels& base, const GaussianModels& reduced) {
                shape_of(base.emissions.arrays[2]) + " and " + shape_of(reduced.emissions.arrays[2]) + ".");
 }
 
+void check_both(const PartModels& base, const PartModels& reduced) {
+    const PartMixtures &b = base.emissions, &r = reduced.emissions;
+    if (!base.chains.K || !reduced.chains.K) refuse("there must be at least one base model and one reduced model.");
+    if (b.diagonal != r.diagonal || b.full != r.full || b.linear != r.linear || b.n_tables || r.n_tables)
+        refuse("the base and the reduced models must have the same parts, and no tables.");
+}
+
 // J of every pair, (K_b, K_r); with `diagonal`, of every model against itself, (K,).
-void expected_log_likelihood(const GaussianModels& base, const GaussianModels& reduced, const Recursion& recursion,
-                             bool diagonal, Output J, const Run& run) {
+template <class Models>
+void expected_log_likelihood(const Models& base, const Models& reduced, const Recursion& recursion, bool diagonal, Output J,
+                             const Run& run) {
     check_both(base, reduced);
     const long Kb = base.chains.K, Kr = reduced.chains.K;
     if (diagonal && Kb != Kr) refuse("the diagonal of J is that of as many reduced as base models.");
@@ -584,14 +591,13 @@ void expected_log_likelihood(const GaussianModels& base, const GaussianModels& r
 
 // Fills `mass`, (K_r,), the sums and, where given, the responsibilities, (K_b, K_r). Returns the bound, the pairs
 // evaluated and the pairs carried forward.
-nb::tuple e_step(const GaussianModels& base, BaseWeights weights, const GaussianModels& reduced, Input log_weights,
-                 Input anchors, const Recursion& recursion, Output mass, Sums sums, std::optional<Output> responsibilities,
-                 const Run& run) {
-    check_both(base, reduced);
-    const GaussianMixtures& e = reduced.emissions;
-    weights.check(base.chains), sums.check(e);
+template <class Models, class About>
+nb::tuple run_e_step(const Models& base, BaseWeights weights, const Models& reduced, Input log_weights, const About& about,
+                     const Recursion& recursion, Output mass, const Sums& sums, std::optional<Output> responsibilities,
+                     const Run& run) {
+    const auto& e = reduced.emissions;
+    weights.check(base.chains);
     const double* log_w = doubles(log_weights, "log_weights", {e.K});
-    const double* about = doubles(anchors, "anchors", {e.K, e.S, e.M, e.d});
     double* z = responsibilities ? doubles_out(*responsibilities, "responsibilities", {base.chains.K, e.K}) : nullptr;
     Results results{doubles_out(mass, "mass", {e.K}), z, sums};
     run_call(run, [&](Call& call) {
@@ -603,6 +609,26 @@ nb::tuple e_step(const GaussianModels& base, BaseWeights weights, const Gaussian
         });
     });
     return nb::make_tuple(results.bound, results.evaluated, results.forwarded);
+}
+
+nb::tuple e_step(const GaussianModels& base, const BaseWeights& weights, const GaussianModels& reduced, Input log_weights,
+                 Input anchors, const Recursion& recursion, Output mass, Sums sums, std::optional<Output> responsibilities,
+                 const Run& run) {
+    check_both(base, reduced);
+    const GaussianMixtures& e = reduced.emissions;
+    sums.check(e);
+    const double* about = doubles(anchors, "anchors", {e.K, e.S, e.M, e.d});
+    return run_e_step(base, weights, reduced, log_weights, about, recursion, mass, sums, responsibilities, run);
+}
+
+nb::tuple e_step_of_parts(const PartModels& base, const BaseWeights& weights, const PartModels& reduced, Input log_weights,
+                          const PartMixtures& anchors, const Recursion& recursion, Output mass, Sums sums,
+                          std::optional<Output> responsibilities, const Run& run) {
+    check_both(base, reduced);
+    const PartMixtures& e = reduced.emissions;
+    sums.check(e, PartRows(e).offsets().width), e.check_anchors(anchors);
+    const PartAnchors about = PartFamily::anchors(anchors);
+    return run_e_step(base, weights, reduced, log_weights, about, recursion, mass, sums, responsibilities, run);
 }
 
 // Seconds per exponential, logarithm and fused multiply-add of one thread at its best, everything in the first-level
@@ -641,7 +667,12 @@ nb::tuple best_rates() {
 
 void bind_vhem(nb::module_& m) {
     using namespace nb::literals;
-    m.def("expected_log_likelihood", &expected_log_likelihood, nb::kw_only(), "base"_a, "reduced"_a, "recursion"_a, "diagonal"_a, "J"_a, "run"_a);
+    m.def("expected_log_likelihood", &expected_log_likelihood<GaussianModels>, nb::kw_only(), "base"_a, "reduced"_a,
+          "recursion"_a, "diagonal"_a, "J"_a, "run"_a);
+    m.def("expected_log_likelihood", &expected_log_likelihood<PartModels>, nb::kw_only(), "base"_a, "reduced"_a, "recursion"_a,
+          "diagonal"_a, "J"_a, "run"_a);
+    m.def("e_step_of_parts", &e_step_of_parts, nb::kw_only(), "base"_a, "weights"_a, "reduced"_a, "log_weights"_a, "anchors"_a,
+          "recursion"_a, "mass"_a, "sums"_a, "responsibilities"_a.none(), "run"_a);
     m.def("e_step", &e_step, nb::kw_only(), "base"_a, "weights"_a, "reduced"_a, "log_weights"_a, "anchors"_a, "recursion"_a,
           "mass"_a, "sums"_a, "responsibilities"_a.none(), "run"_a);
     m.def("best_rates", &best_rates);

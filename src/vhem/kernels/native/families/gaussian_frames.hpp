@@ -18,7 +18,7 @@ struct Gaussian {
     std::vector<double> scale;
 
     Gaussian(const GaussianRows<Full>& all, long index)
-        : log_weight(std::log(all.weights[index])), log_factor(log_weight), mean(all.means + index * all.d),
+        : log_weight(all.weights ? std::log(all.weights[index]) : 0.0), log_factor(log_weight), mean(all.means + index * all.d),
           covar(all.covars + index * all.covar_size()), index(index) {
         Full ? prepare_full(static_cast<int>(all.d)) : prepare_diagonal(static_cast<int>(all.d));
     }
@@ -44,18 +44,20 @@ struct Gaussian {
 template <bool Full>
 class GaussianDensities {
     const int d;
+    const long first;            // of the frames' columns
     std::vector<double> offset;  // x - μ of one register of frames
 
    public:
-    explicit GaussianDensities(long d) : d(static_cast<int>(d)), offset(d * kLanes) {}
+    explicit GaussianDensities(const GaussianRows<Full>& all, long first = 0)
+        : d(static_cast<int>(all.d)), first(first), offset(d * kLanes) {}
 
     void evaluate(const Gaussian<Full>& g, const FrameBlock& frames, double* out, Worker& worker) {
         for (int t = 0; t < frames.n; t += kLanes) {
             vec log;
             if constexpr (Full)
-                log = full(g, frames.columns, t);
+                log = full(g, frames.column(first), t);
             else
-                log = frames.incomplete.empty() ? diagonal<false>(g, frames.columns, t) : diagonal<true>(g, frames.columns, t);
+                log = frames.incomplete.empty() ? diagonal<false>(g, frames.column(first), t) : diagonal<true>(g, frames.column(first), t);
             store(out + t, vmax(log, splat(kLeastLog)));
         }
         if (Full && !frames.incomplete.empty()) marginals(g, frames, out, worker);
@@ -64,7 +66,7 @@ class GaussianDensities {
    private:
     // A missing dimension integrates to one: its factor is left out.
     template <bool Missing>
-    vec diagonal(const Gaussian<Full>& g, const std::vector<double>& columns, int t) const {
+    vec diagonal(const Gaussian<Full>& g, const double* columns, int t) const {
         vec log = splat(Missing ? g.log_weight : g.log_factor);
         for (int j = 0; j < d; ++j) {
             vec x = load(&columns[j * kBlockFrames + t]), difference = x - g.mean[j];
@@ -78,7 +80,7 @@ class GaussianDensities {
         return log;
     }
 
-    vec full(const Gaussian<Full>& g, const std::vector<double>& columns, int t) {
+    vec full(const Gaussian<Full>& g, const double* columns, int t) {
         vec log = splat(g.log_factor);
         for (int i = 0; i < d; ++i) {
             store(&offset[i * kLanes], load(&columns[i * kBlockFrames + t]) - g.mean[i]);
@@ -97,7 +99,7 @@ class GaussianDensities {
         bool fresh = true;
         for (int t : frames.incomplete) {
             worker.checkpoint();
-            const double* x = frames.X + t * d;
+            const double* x = frames.row(t) + first;
             now.clear();
             for (int j = 0; j < d; ++j)
                 if (x[j] == x[j]) now.push_back(j);
@@ -189,13 +191,17 @@ class Conditional {
 template <bool Full>
 class GaussianAccumulation {
     const int d;
+    const long column;  // the first of the frames' that is a dimension
 
    public:
-    explicit GaussianAccumulation(long d) : d(static_cast<int>(d)) {}
+    explicit GaussianAccumulation(const GaussianRows<Full>& all, long column = 0) : d(static_cast<int>(all.d)), column(column) {}
 
-    // Of full covariances, only the lower triangle of the second moments. Frames with gaps end as weight zero.
-    void add(const Gaussian<Full>& g, FrameBlock& frames, double* u, const double* anchor, double& count,
-             const std::array<double*, 2>& moments, Worker& worker) const {
+    // To the sums of Gaussian `at` of one HMM. Of full covariances, only the lower triangle of the second moments. Frames
+    // with gaps end as weight zero.
+    void add(const Gaussian<Full>& g, FrameBlock& frames, double* u, const double* anchors, long at, long, double& count,
+             const std::array<double*, 2>& sums, Worker& worker) const {
+        const double* anchor = anchors + g.index * d;
+        const std::array<double*, 2> moments{sums[0] + at * d, sums[1] + at * (Full ? d * d : d)};
         if (Full && !frames.incomplete.empty()) add_incomplete(g, frames, u, anchor, count, moments, worker);
         vec occupancy = {};
         for (int t = 0; t < frames.n; t += kLanes) occupancy += load(u + t);
@@ -210,7 +216,7 @@ class GaussianAccumulation {
         for (int j = 0; j < d; ++j) {
             vec first = {}, second = {}, filled = splat(g.mean[j] - anchor[j]), variance = splat(g.covar[j]);
             for (int t = 0; t < frames.n; t += kLanes) {
-                vec x = load(&frames.columns[j * kBlockFrames + t]), share = load(u + t);
+                vec x = load(frames.column(column + j) + t), share = load(u + t);
                 vec difference = x == x ? x - anchor[j] : filled;
                 first = fma(share, difference, first);
                 second = fma(share, fma(difference, difference, x == x ? vec{} : variance), second);
@@ -221,7 +227,7 @@ class GaussianAccumulation {
     }
 
     void add_full(const FrameBlock& frames, const double* u, const double* anchor, const std::array<double*, 2>& moments) const {
-        const double* columns = frames.columns.data();
+        const double* columns = frames.column(column);
         for (int i = 0; i < d; ++i)
             for (int j = 0; j <= i; ++j) {
                 vec one = {}, two = {};
@@ -242,7 +248,7 @@ class GaussianAccumulation {
             Conditional conditional(g, d);
             for (int t : frames.incomplete) {
                 worker.checkpoint();
-                conditional.fill(frames.X + t * d);
+                conditional.fill(frames.row(t) + column);
                 const double *mean = conditional.mean(), *covar = conditional.covariance();
                 count += u[t];
                 for (int i = 0; i < d; ++i) {
@@ -251,7 +257,7 @@ class GaussianAccumulation {
                         moments[1][i * d + j] += u[t] * ((mean[i] - anchor[i]) * (mean[j] - anchor[j]) + covar[i * d + j]);
                 }
                 u[t] = 0.0;
-                for (int i = 0; i < d; ++i) frames.columns[i * kBlockFrames + t] = anchor[i];
+                for (int i = 0; i < d; ++i) frames.column(column + i)[t] = anchor[i];
             }
         }
     }

@@ -15,15 +15,18 @@ struct GaussianTriangles {
     std::vector<double> rows;
 
     template <class Family>
-    GaussianTriangles(const Models<Family>& m, Call& call) : width(Full ? m.components.d * (m.components.d + 1) / 2 + 1 : 0) {
-        const long G = m.S * m.M, d = m.components.d;
-        rows.resize(m.K * G * width);
-        parallel_for(call, width ? m.K : 0, [&](long k, Worker&) {
+    GaussianTriangles(const Models<Family>& m, Call& call) : GaussianTriangles(m.components, m.K, m.S * m.M, call) {}
+
+    // Of K HMMs with G Gaussians each.
+    GaussianTriangles(const GaussianRows<Full>& all, long K, long G, Call& call) : width(Full ? all.d * (all.d + 1) / 2 + 1 : 0) {
+        const long d = all.d;
+        rows.resize(K * G * width);
+        parallel_for(call, width ? K : 0, [&](long k, Worker&) {
             std::vector<double> L(d * d), W(d * d);
             for (long g = k * G; g < (k + 1) * G; ++g) {
                 double* to = &rows[g * width];
                 to[width - 1] =
-                    -0.5 * d * kLogTwoPi - whitening(m.components.covars + g * d * d, static_cast<int>(d), L.data(), W.data());
+                    -0.5 * d * kLogTwoPi - whitening(all.covars + g * d * d, static_cast<int>(d), L.data(), W.data());
                 for (int i = 0; i < d; ++i)
                     for (int j = 0; j <= i; ++j) *to++ = W[i * d + j];
             }
@@ -31,14 +34,11 @@ struct GaussianTriangles {
     }
 };
 
-// HMMs that learn from one sequence each, arrays with one row per HMM: what goes in and comes out again, and the prior.
-struct Learning {
-    double *startprob, *transmat, *means, *covars, *objective;
-    int64_t* n_iter;
-    const double *start, *trans, *scale, *floor;  // pseudo-counts, their variances, smallest variances
-    const double *least, *tolerance;              // frames of a state that lives, and gain of an HMM that goes on
-    double covar;                                 // virtual frames
-    int max_iter;
+// Diagonal Gaussians that are learned: what goes in and comes out again, and the prior.
+struct GaussianLearning : Learning {
+    double *means, *covars;
+    const double *scale, *floor;  // variances of the pseudo-frames, smallest variances
+    double covar;                 // pseudo-frames
 };
 
 // The Gaussians of kLanes HMMs.
@@ -69,6 +69,9 @@ class GaussianLanes {
         gather_rows(k, anchors, G * d, anchor);
         Full ? gather_rows(k, triangles.rows.data(), G * triangles.width, scale) : gather_rows(k, all.covars, G * d, variance);
     }
+
+    // The lanes that can be computed here, of which `complete` ones have no gaps.
+    ivec trusted(ivec complete) const { return Full ? complete : ~ivec{}; }
 
     // -½ log|2πΣ| of one Gaussian; makes it ready for `density`.
     vec log_factor(long g) {
@@ -101,9 +104,10 @@ class GaussianLanes {
         return log;
     }
 
-    // Adds a frame with weight u to the moments of one Gaussian.
+    // Adds a frame with weight u to the moments of one Gaussian, among those of all.
     template <bool Missing>
-    __attribute__((always_inline)) void add(int g, vec u, const vec* frame, vec* first, vec* second) {
+    __attribute__((always_inline)) void add(int g, vec u, const vec* frame, const std::array<vec*, 2>& sums) {
+        vec *first = sums[0] + g * d, *second = sums[1] + g * (Full ? d * d : d);
         for (int j = 0; j < d; ++j) {
             vec z = frame[j] - anchor[g * d + j];
             if (Full) {
@@ -127,7 +131,8 @@ class GaussianLanes {
     // All T frames x to the moments of S diagonal Gaussians, with weights [frame][state], dimension by dimension: sums
     // stay in registers.
     template <int S>
-    void add_frames(long T, const vec* x, const vec* weights, vec* to_first, vec* to_second) const {
+    void add_frames(long T, const vec* x, const vec* weights, const std::array<vec*, 2>& sums) const {
+        vec *to_first = sums[0], *to_second = sums[1];
         for (long j = 0; j < d; ++j) {
             vec first[S] = {}, second[S] = {}, origin[S];
             for (int s = 0; s < S; ++s) origin[s] = anchor[s * d + j];
@@ -144,21 +149,24 @@ class GaussianLanes {
     // Learning, one diagonal Gaussian per state.
 
     long learning_size() const { return 2 * d + 2 * G * d; }
-    void load_prior(ivec k, const Learning& l, vec* room) {
+    void load_prior(ivec k, const GaussianLearning& l, vec* room) {
         virtual_variance = room, floor = room + d, fresh = floor + d;
         gather_rows(k, l.scale, d, virtual_variance);
         gather_rows(k, l.floor, d, floor);
     }
 
     // -½ κ Σ (log σ² + V/σ²), with -½ log σ² in `constant`, up to a constant.
-    vec log_prior(double covar) const {
+    vec log_prior(const GaussianLearning& l) const {
         vec total = {};
-        for (long i = 0; i < G * d; ++i) total += covar * (constant[i] + 0.5 * kLogTwoPi + virtual_variance[i % d] * scale[i]);
+        if (!(l.covar > 0)) return total;
+        for (long i = 0; i < G * d; ++i) total += l.covar * (constant[i] + 0.5 * kLogTwoPi + virtual_variance[i % d] * scale[i]);
         return total;
     }
 
     // The M-step of Gaussian g from weighted moments, into `fresh`. Returns the lanes whose means stayed near their anchors.
-    ivec estimate(long g, vec weight, vec n, const vec* first, const vec* second, double covar) {
+    ivec estimate(long g, vec weight, vec n, const std::array<vec*, 2>& sums, const GaussianLearning& l) {
+        const vec *first = sums[0] + g * d, *second = sums[1] + g * d;
+        const double covar = l.covar;
         ivec near = ~ivec{};
         vec *means = fresh, *variances = fresh + G * d;
         const vec all = n + covar;
@@ -181,7 +189,7 @@ class GaussianLanes {
         }
     }
 
-    void keep(int lane, long k, const Learning& l) const {
+    void keep(int lane, long k, const GaussianLearning& l) const {
         scatter_row(lane, mean, G * d, l.means + k * G * d);
         scatter_row(lane, variance, G * d, l.covars + k * G * d);
     }

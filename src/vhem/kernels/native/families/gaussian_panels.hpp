@@ -36,7 +36,7 @@ class GaussianPanels {
             for (size_t c = 0; c < states.size(); ++c) {
                 const long gaussian = states[c] * M + l, panel = l * panels_ + static_cast<long>(c) / kLanes;
                 const long lane = static_cast<long>(c) % kLanes;
-                const double weight = all.weights[gaussian], *covar = all.covars + gaussian * all.covar_size();
+                const double weight = all.weights ? all.weights[gaussian] : 1.0, *covar = all.covars + gaussian * all.covar_size();
                 double* to = &data_[panel * size_ * kLanes + lane];
                 for (long k = 0; k < d_; ++k) *to = all.means[gaussian * d_ + k], to += kLanes;
                 const double half_log_det = Full ? fill_full(to, covar, room.data()) : fill_diagonal(to, covar);
