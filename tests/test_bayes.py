@@ -377,3 +377,81 @@ def test_hyperparameters_are_checked(changes, message):
     plain = {"alpha0": 1.0, "epsilon0": 1.0, "beta0": 1.0, "v0": 4.0, "W0": 1.0, "m0": [0.0, 0.0]}
     with pytest.raises(ValueError, match=message):
         Hyperparameters(**{**plain, **changes})
+
+
+# -- VBHEM
+
+
+def kinds_of_viewers(n=6):
+    rng = RNG(11)
+    places = rng.normal(size=(2 * n, 1)) * 0.2 + np.repeat([0.0, 9.0], n)[:, None]
+    rows = [[0.2, 0.8], [0.8, 0.2]]
+    return vhem.H3M([vhem.HMM([0.9, 0.1], rows, [[x], [x + 4]], [[1.0], [1.0]]) for x in places[:, 0]])
+
+
+@pytest.fixture(scope="module")
+def clusters():
+    return vhem.VBHEM(n_clusters=range(1, 5), n_states=range(1, 4), random_state=0).fit(kinds_of_viewers())
+
+
+def test_numbers_of_clusters_and_states_are_found(clusters):
+    assert clusters.n_clusters_ == 2
+    assert clusters.centers_.n_states.tolist() == [2, 2]
+    np.testing.assert_array_equal(clusters.labels_, np.repeat([clusters.labels_[0], clusters.labels_[-1]], 6))
+    assert clusters.cluster_probabilities_[clusters.cluster_counts_ == 2] > 0.9
+    np.testing.assert_allclose(clusters.cluster_probabilities_.sum(), 1.0)
+    assert len(clusters.sizes_) == len(clusters.scores_) == 12
+    assert (np.diff(clusters.lower_bounds_) > -1e-9 * abs(clusters.lower_bound_)).all()
+
+
+def test_new_hmms_are_assigned_as_the_old_ones_were(clusters):
+    h3m = kinds_of_viewers()
+    np.testing.assert_allclose(clusters.predict_proba(h3m), clusters.responsibilities_, atol=1e-9)
+    np.testing.assert_array_equal(clusters.predict(h3m), clusters.labels_)
+    assert clusters.transform(h3m).shape == (12, 2)
+    assert clusters.score(h3m) > clusters.score(kinds_of_viewers()[:1]) - 10
+
+
+def test_clusters_are_saved(clusters, tmp_path):
+    clusters.save(tmp_path / "fit.vhem")
+    again = vhem.load(tmp_path / "fit.vhem")
+    assert again.centers_ == clusters.centers_
+    np.testing.assert_array_equal(again.predict(kinds_of_viewers()), clusters.labels_)
+
+
+def test_surplus_clusters_are_removed():
+    fit = vhem.VBHEM(n_clusters=5, n_states=2, n_virtual=2, tau=5, init="base", max_iter=500, random_state=1)
+    fit.fit(kinds_of_viewers())
+    assert fit.n_clusters_ + fit.n_removed_clusters_ == 5
+    assert len(fit.centers_) == fit.n_clusters_ == fit.responsibilities_.shape[1]
+    np.testing.assert_allclose(fit.responsibilities_.sum(1), 1.0)
+
+
+def test_members_that_differ_count_less():
+    h3m = simulated_study(n_viewers=12, n_trials=10, random_state=1).hmms
+    alike = vhem.H3M([h3m[0]] * 12)
+    sizes = {"n_clusters": [1, 2, 3], "n_states": 3, "random_state": 0}
+    assert vhem.VBHEM(**sizes).fit(alike).dispersion_ == 1.0
+    assert vhem.VBHEM(**sizes).fit(h3m).dispersion_ > 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_clusters": []}, "n_clusters is empty"),
+        ({"n_clusters": 20}, "asks for 20, but there are only 12 HMMs"),
+        ({"tau": 0}, "tau must be an integer of at least 1"),
+        ({"n_virtual": -1}, "n_virtual must be a finite number greater than 0"),
+        ({"hyperparameters": "each"}, "hyperparameters must be one of"),
+        ({"init": "smyth"}, "init must be one of"),
+    ],
+)
+def test_wrong_settings_of_clusters_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        vhem.VBHEM(**options).fit(kinds_of_viewers())
+
+
+def test_several_components_per_state_are_refused():
+    two = vhem.HMM([1.0], [[1.0]], [[[0.0], [1.0]]], [[[1.0], [1.0]]], [[0.5, 0.5]])
+    with pytest.raises(ValueError, match="one component per state, not 2"):
+        vhem.VBHEM(n_clusters=1, n_states=1).fit([two, two])

@@ -29,7 +29,7 @@ from vhem.cli.run_folder import RunFolder
 from vhem.datasets import simulated_study
 from vhem.estimators.selection import ClusterNumbers
 from vhem.executors.dask import ClusterLostError
-from vhem.files import describe
+from vhem.files import describe, load
 from vhem.files.labels import as_written, write_columns
 
 VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
@@ -63,6 +63,20 @@ def clustered(study, tmp_path_factory):
     out = tmp_path_factory.mktemp("clustered") / "out"
     result = run("cluster", study[0], "--values", "x,y", "--clusters", 3, "--tau", 8, "-o", out)
     return out, result
+
+
+def test_numbers_of_states_and_clusters_by_variational_bayes(study, tmp_path):
+    words = ("--values", "x,y", "--method", "vb", "--states", "2-3", "--max-iter", 200)
+    result = run("cluster", study[0], *words, "--clusters", "auto", "--no-polish", "-o", tmp_path / "auto")
+    assert "Probable numbers of clusters, by VBHEM:" in result.output
+    numbers = json.loads((tmp_path / "auto" / "summary.json").read_text())
+    assert sum(numbers["probabilities"].values()) == pytest.approx(1.0)
+    hmms = load(tmp_path / "auto" / "hmms.vhem")
+    assert hmms.posterior is not None
+    run("tree", tmp_path / "auto" / "hmms.vhem", "--levels", "auto", "--trees", 1, "-o", tmp_path / "tree")
+    assert (tmp_path / "tree" / "tree.vhem").is_file()
+    wrong = run("fit", study[0], "--values", "x,y", "--method", "best", "-o", tmp_path / "wrong", code=1)
+    assert "--method must be em or vb, got 'best'" in wrong.output
 
 
 def test_from_table_to_clusters_in_one_step(study, clustered):

@@ -35,6 +35,7 @@ from vhem.estimators.sampled import SampledHEM
 from vhem.estimators.selection import choose_n_clusters
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.estimators.transformer import HMMTransformer
+from vhem.estimators.vbhem import VBHEM
 from vhem.estimators.vhem import VHEM
 from vhem.estimators.wasserstein import aggregated_wasserstein
 from vhem.files import ModelFileError, from_emhmm, from_hmmlearn, load, save, write_labels
@@ -50,6 +51,7 @@ __all__ = [
     "GMM",
     "H3M",
     "HMM",
+    "VBHEM",
     "VHEM",
     "Bernoulli",
     "Beta",

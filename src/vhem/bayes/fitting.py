@@ -119,7 +119,7 @@ def first_prior(scale: Scale, chains: Chains, plan: VBPlan) -> Beliefs:
     elif isinstance(given, Hyperparameters):
         emissions = prior_given(given, G, d, plan.diagonal)
     else:
-        emissions = prior_like_data(scale, plan.diagonal)
+        emissions = prior_like_data(scale.mean, scale.variance, plan.diagonal)
     rows = (given.alpha0, given.epsilon0) if isinstance(given, Hyperparameters) else (ROWS, ROWS)
     return with_rows(emissions, *allowed(plan.shape.topology, plan.shape.n_states), len(chains.owner), *rows)
 

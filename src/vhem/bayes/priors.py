@@ -10,7 +10,6 @@ from vhem._support.arrays import BoolArray, FloatArray
 from vhem._support.errors import InputError
 from vhem.bayes.beliefs import Beliefs
 from vhem.bayes.records import Hyperparameters
-from vhem.em.grouped import Scale
 from vhem.emissions.normal_wishart import NormalWishart
 
 ROWS = 0.5  # pseudo-counts of every start and transition probability
@@ -19,18 +18,18 @@ _FREEDOM = 3.0  # degrees of freedom of a dimension's precision, above those tha
 _BETA = 0.1  # frames that the prior mean is worth: means then lie anywhere in the data
 
 
-def prior_like_data(scale: Scale, diagonal: bool) -> NormalWishart:
+def prior_like_data(mean: FloatArray, variance: FloatArray, diagonal: bool) -> NormalWishart:
     """Return a weak prior for every group, in units of its own data, (G, 1).
 
     A state is expected to have a tenth of the variance of its group's frames, with three degrees of freedom, and its
     mean to lie where the frames lie.
     """
-    G, d = scale.mean.shape
+    G, d = mean.shape
     v = _FREEDOM + (0.0 if diagonal else d - 1.0)
-    rate = v * _SHARE * scale.variance
+    rate = v * _SHARE * variance
     rate = rate if diagonal else rate[..., None] * np.eye(d)
     ones = np.ones((G, 1))
-    return NormalWishart(_BETA * ones, v * ones, scale.mean[:, None], rate[:, None])
+    return NormalWishart(_BETA * ones, v * ones, mean[:, None], rate[:, None])
 
 
 def prior_given(h: Hyperparameters, n: int, d: int, diagonal: bool) -> NormalWishart:

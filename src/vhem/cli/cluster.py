@@ -15,6 +15,7 @@ from vhem.cli.learning import forget_parts, learned, owners_of_hmms
 from vhem.cli.naming import Doing
 from vhem.cli.number import STABLE, as_lists, compare, criteria_table, sequences_per_hmm
 from vhem.cli.partitions import executor_at
+from vhem.cli.probable import most_probable, probabilities_of, probabilities_text
 from vhem.cli.run_folder import HMMS, RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (
@@ -48,7 +49,10 @@ def cluster(
     clusters: Annotated[
         str,
         typer.Option(
-            "--clusters", "-k", help="Number of clusters; of several, 2-6 or 2,4, the most stable.", show_default=False
+            "--clusters",
+            "-k",
+            show_default=False,
+            help="Number of clusters; of several, 2-6 or 2,4, the most stable; auto: the most probable, by VBHEM.",
         ),
     ],
     out: Out,
@@ -83,14 +87,19 @@ def cluster(
 
         vhem cluster people/ --clusters 2-6 -o as-many-as-are-stable
 
+        vhem cluster fixations.csv --group subject --method vb --states 1-6 --clusters auto -o as-many-as-there-are
+
         vhem cluster --config out/run.toml --clusters 4 -o four
     """
     with Session(run.quiet, run.progress) as session:
-        candidates = several("--clusters", clusters)
+        candidates = [1] if clusters == "auto" else several("--clusters", clusters)
         writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
         length, why = chosen_tau(tau, found)
+        probable = most_probable(hmms, center_states, run, session) if clusters == "auto" else None
+        if probable is not None:
+            candidates = [probable.n_clusters_]
         settings = VHEM(
             candidates[0], n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts,
             max_iter=learning.max_iter, weight_form=_weight_form(found), random_state=run.seed, n_jobs=run.jobs,
@@ -113,6 +122,7 @@ def cluster(
         numbers = {
             "input": summary.of_input(found),
             "numbers": None if compared is None else as_lists(compared),
+            "probabilities": None if probable is None else probabilities_of(probable),
             "tau": length,
             "lower_bound": fit.lower_bound_,
             "iterations": fit.n_iter_,
@@ -122,7 +132,7 @@ def cluster(
             "clusters": rows,
             "notes": session.gather_warnings(),
         }
-        text = f"{summary.input_text(found)}\n{_choice_text(compared)}"
+        text = f"{summary.input_text(found)}\n{_choice_text(compared)}{probabilities_text(probable)}"
         text += f"{len(hmms)} HMMs in {fit.n_clusters} clusters (tau {length}{why}).\n"
         text += f"{summary.restarts_text(fit)}{'' if final is fit else _agreement_text(fit, final)}\n"
         text += summary.clusters_text(rows, found.feature_names, "HMMs")

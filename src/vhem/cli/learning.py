@@ -127,6 +127,7 @@ def _learn(parts: Parts, part: int, n_parts: int, learning: LearningOptions, run
         max_iter=learning.max_iter,
         random_state=seed,
         n_jobs=run.jobs,
+        method=learning.method,
         emissions=learning.emitted(),
         callback=session.learning(part, n_parts),
     )

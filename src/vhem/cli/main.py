@@ -107,6 +107,20 @@ def music(
     _run_experiment(lambda: run(out, data, seeds, tuple(system or ()) or None, typer.echo, jobs=jobs))
 
 
+def lifecourse(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
+    samples: Annotated[int, typer.Option(min=1, help="Bootstrap samples, for stability.")] = 10,
+) -> None:
+    """Cluster life courses by HMMs, beside optimal matching with PAM.
+
+    Needs the data of the package sequenzo. An interrupted run resumes where it stopped.
+    Example: vhem experiment lifecourse -o results
+    """
+    from vhem.studies.lifecourse import run  # noqa: PLC0415
+
+    _run_experiment(lambda: run(out, samples, progress=typer.echo))
+
+
 def _run_experiment(run: Callable[[], list[Path]]) -> None:
     """Run a study and name the files it wrote."""
     typer.echo("written: " + ", ".join(str(path) for path in run()))
@@ -119,5 +133,5 @@ def _add(commands: typer.Typer, command: Callable[..., None]) -> None:
 
 for command in (cluster, number, fit, tree, mixture, score, report, plot, convert, info, demo, browser_app):
     _add(app, command)
-for study in (motion, handwriting, music):
+for study in (motion, handwriting, music, lifecourse):
     _add(experiments, study)

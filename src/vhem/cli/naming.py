@@ -32,6 +32,7 @@ _ALWAYS = {
     "rows_per_part": "--rows-per-part",
     "time_limit": "--time-limit",
     "topology": "--topology",
+    "method": "--method",
     "tau": "--tau",
     "levels": "--levels",
     "criterion": "--criterion",

@@ -202,6 +202,13 @@ class LearningOptions:
             "--topology", help=f"Possible transitions: {', '.join(TOPOLOGIES)}.", panel=_LEARNING, show_default=True
         ),
     ] = "ergodic"
+    method: Annotated[
+        str,
+        _option(
+            "--method", help="em: maximum likelihood; vb: variational Bayes, which chooses --states by its bound.",
+            panel=_LEARNING, show_default=True,
+        ),
+    ] = "em"  # fmt: skip
     starts: Annotated[
         int,
         _option("--starts", help="Restarts of learning; the best is kept.", panel=_LEARNING, min=1, show_default=True),
@@ -229,6 +236,8 @@ class LearningOptions:
     def __post_init__(self) -> None:
         if self.per not in ("auto", "sequence", "group"):
             raise InputError("--per must be auto, sequence or group, got {per!r}", per=self.per)
+        if self.method not in ("em", "vb"):
+            raise InputError("--method must be em or vb, got {method!r}", method=self.method)
 
     def emitted(self) -> str | dict[str, str]:
         """Return the emissions as estimators take them."""

@@ -12,6 +12,7 @@ from vhem.cli import in_words as summary
 from vhem.cli.inputs import chosen_tau, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned
 from vhem.cli.naming import Doing
+from vhem.cli.probable import halved, most_probable
 from vhem.cli.run_folder import HMMS, TREE, RunWriter
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (
@@ -37,7 +38,13 @@ def tree(
     table: TableOptions,
     learning: LearningOptions,
     run: RunOptions,
-    levels: Annotated[str, typer.Option(help="Numbers of clusters, from the lowest level to the top.")] = "8,4,2",
+    levels: Annotated[
+        str,
+        typer.Option(
+            help="Numbers of clusters, from the lowest level to the top; auto: the most probable number, by VBHEM, and "
+            "half as many at each level above."
+        ),
+    ] = "8,4,2",
     trees: Annotated[int, typer.Option(min=1, help="Number of trees to grow; the best is kept.")] = 4,
     tau: Tau = None,
     restarts: Restarts = None,
@@ -56,10 +63,12 @@ def tree(
         vhem tree people/ --levels 4,2 -o tree
     """
     with Session(run.quiet, run.progress) as session:
-        writer, sizes = RunWriter(ctx, out, overwrite), _sizes(levels)
+        writer, sizes = RunWriter(ctx, out, overwrite), () if levels == "auto" else _sizes(levels)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
         length, why = chosen_tau(tau, found)
+        if levels == "auto":
+            sizes = halved(most_probable(hmms, center_states, run, session).n_clusters_)
         session.begin(f"growing {trees} trees over {len(hmms)} HMMs", Doing.CLUSTERING)
         fit = HierarchicalVHEM(
             sizes, n_trees=trees, n_states=center_states, tau=length, n_init=restarts, max_iter=learning.max_iter,

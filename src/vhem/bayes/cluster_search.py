@@ -1,0 +1,151 @@
+"""VBHEM in every size asked for, from several starts each, and the choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import gammaln
+
+from vhem._support.arrays import FloatArray
+from vhem.bayes.beliefs import Beliefs
+from vhem.bayes.clusters import ClusterBeliefs, ClusterLearner, Clusters, VariationalClusters
+from vhem.bayes.priors import ROWS, prior_given, prior_like_data, with_rows
+from vhem.bayes.records import Hyperparameters
+from vhem.em.cluster_starts import STARTS, CenterShape
+from vhem.em.loop import Limits, Run, Watch, run
+from vhem.em.sharding import Shards
+from vhem.emissions.gaussian import Gaussian
+from vhem.kernels.models import Models
+from vhem.kernels.reduction import BaseModels, expected_log_likelihood
+
+UNVISITED = 1e-3  # virtual frames: states with less are removed
+_MEMBERS = 3  # of a cluster whose dispersion counts
+EMPTY = 1e-3  # of an average input: clusters with less are removed
+
+
+class Size(NamedTuple):
+    """How many clusters, of how many states."""
+
+    n_clusters: int
+    n_states: int
+
+    def n_relabelled(self) -> float:
+        """Return ln K! + K ln S!: every solution stands for so many others."""
+        K, S = self
+        return float(gammaln(K + 1.0) + K * gammaln(S + 1.0))
+
+
+class Found(NamedTuple):
+    """The best run of one size."""
+
+    size: Size
+    start: str
+    run: Run
+
+    @property
+    def n_occupied(self) -> int:
+        """Clusters that inputs belong to."""
+        return int((self.run.expected.reduction.mass >= EMPTY).sum())
+
+    @property
+    def score(self) -> float:
+        """The bound plus the log of the number of relabelled solutions; empty clusters are not told apart."""
+        return self.run.bounds[-1] + Size(self.n_occupied, self.size.n_states).n_relabelled()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSearch:
+    """The inputs, and how to search."""
+
+    proper: BaseModels  #: the inputs as HMMs, for starts
+    shards: Shards  #: the inputs as VBHEM takes them
+    weights: FloatArray  #: (B,) of the inputs
+    names: list[str]  #: starts of every size
+    hyperparameters: str | Hyperparameters  #: "data", "learned" or fixed ones
+    limits: Limits
+    n_threads: int = 1
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether covariances are diagonal."""
+        gaussian = self.proper.models.components
+        return isinstance(gaussian, Gaussian) and gaussian.is_diagonal
+
+    def starts(self, size: Size, rng: np.random.Generator) -> Iterator[tuple[str, np.random.Generator]]:
+        """Yield the starts of one size: a single cluster of one state needs only one."""
+        names = self.names if size != (1, 1) else self.names[:1]
+        yield from zip(names, rng.spawn(len(names)), strict=True)
+
+    def best(self, size: Size, rng: np.random.Generator, watch: Callable[[str], Watch]) -> Found:
+        """Return the best run of one size."""
+        runs = [
+            Found(size, name, self._run(self.start(name, size, seed), size, watch(name)))
+            for name, seed in self.starts(size, rng)
+        ]
+        return max(runs, key=lambda found: found.run.bounds[-1])
+
+    def start(self, name: str, size: Size, rng: np.random.Generator) -> Models:
+        """Return centres to start from."""
+        shape = CenterShape(n_clusters=size.n_clusters, n_states=size.n_states, n_mix=1)
+        return STARTS[name](self.proper, self.weights, shape, rng, self.n_threads)
+
+    def _run(self, start: Models, size: Size, watch: Watch) -> Run:
+        problem = VariationalClusters(base=self.shards, n_threads=self.n_threads)
+        state = self.begin(start, self.prior(size))
+        if self.hyperparameters != "learned":
+            return run(problem, state, self.limits, watch)
+        first = run(problem, state, replace(self.limits, max_iter=self.limits.max_iter // 2), watch)
+        learning = replace(problem, learner=ClusterLearner())
+        more = run(learning, first.state, self.limits, watch)
+        return more._replace(bounds=first.bounds + more.bounds)
+
+    def begin(self, start: Models, prior: ClusterBeliefs) -> Clusters:
+        """Return the posterior that follows from VHEM's E-step under given centres."""
+        K = len(start)
+        found = self.shards.e_step(start, np.full(K, 1 / K), VariationalClusters(base=self.shards).shortcuts)
+        emissions = prior.hmms.emissions.updated(found.sums.components, start.components).posterior
+        hmms = Beliefs(prior.hmms.start + found.sums.start, prior.hmms.trans + found.sums.trans, emissions)
+        return Clusters(ClusterBeliefs(prior.weights + found.mass, hmms), prior)
+
+    def prior(self, size: Size) -> ClusterBeliefs:
+        """Return the prior to begin with."""
+        given, (K, S) = self.hyperparameters, size
+        possible = np.ones((S, S), dtype=bool)
+        if isinstance(given, Hyperparameters):
+            emissions = prior_given(given, 1, self.proper.models.n_dims, self.diagonal)
+            rows, weight = (given.eta0 or ROWS, given.epsilon0), given.alpha0
+        else:
+            emissions = prior_like_data(*spread_of(self.proper), self.diagonal)
+            rows, weight = (ROWS, ROWS), ROWS
+        return ClusterBeliefs(np.full(K, float(weight)), with_rows(emissions, possible[0], possible, K, *rows))
+
+
+def spread_of(base: BaseModels) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of all virtual frames, as one group."""
+    gaussian = base.models.components
+    assert isinstance(gaussian, Gaussian)
+    share = base.visits * base.counts[:, None]
+    share = (share / share.sum())[..., None]
+    means = gaussian.means[:, :, 0]
+    mean = (share * means).sum((0, 1))
+    variance = (share * (gaussian.variances[:, :, 0] + (means - mean) ** 2)).sum((0, 1))
+    return mean[None], variance[None]
+
+
+def dispersion(search: ClusterSearch, size: Size) -> float:
+    """Return how much more the inputs differ from the centres of their parts of Ward's tree than chance explains.
+
+    An HMM with p parameters, learned from N sequences of its cluster's HMM, would lose p / 2N nats per sequence to it
+    by chance. The loss J_ii - J_ij that is found, relative to that, is the dispersion of a cluster. The largest one
+    counts, of those with at least three members: a cluster is not split for being a little wider than others.
+    """
+    base = search.proper
+    centers = search.start("ward", size, np.random.default_rng(0))
+    J = expected_log_likelihood(base.models, centers, base.tau, n_threads=search.n_threads)
+    loss = 2 * base.counts * np.maximum(base.to_self - J.max(axis=1), 0.0) / base.models.n_parameters()
+    label = J.argmax(axis=1)
+    members = [loss[label == j] for j in range(size.n_clusters)]
+    return max(1.0, *(float(x.sum() / (len(x) - 1)) for x in members if len(x) >= _MEMBERS))

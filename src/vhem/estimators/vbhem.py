@@ -1,0 +1,414 @@
+"""VBHEM: clusters HMMs, and finds how many clusters there are and how many states their centres have."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.special import logsumexp
+from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.checks import check_choice, check_enough, check_integer, check_integers, check_real
+from vhem._support.errors import InputError, NotConvergedWarning, ParameterError
+from vhem._support.randomness import generator
+from vhem._support.saving import Saveable, register_estimator
+from vhem.bayes.beliefs import expected_models
+from vhem.bayes.cluster_search import EMPTY, UNVISITED, ClusterSearch, Found, Size, dispersion
+from vhem.bayes.clusters import ClusterBeliefs, VariationalClusters
+from vhem.bayes.fit_vbhem import base_models
+from vhem.bayes.records import Hyperparameters
+from vhem.em.cluster_starts import STARTS
+from vhem.em.loop import Limits, Watch
+from vhem.em.ordering import orders
+from vhem.em.parameters import check_parameters, documented
+from vhem.em.progress import Progress
+from vhem.em.restarts import in_parallel
+from vhem.em.sharding import Shards
+from vhem.emissions.dirichlet import expected_logs, mean_rows
+from vhem.estimators.divergence import check_dimensions
+from vhem.kernels.engine import n_threads
+from vhem.kernels.models import Models
+from vhem.kernels.reduction import BaseModels, expected_log_likelihood
+from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
+from vhem.models.posterior import ModelPosterior
+
+_UNKNOWN = 10.0  # virtual sequences of an input, and their length, if nothing is known about its data
+_LOOK_AHEAD = 2  # sizes beyond the present one that must be worse before the search for the dispersion ends
+
+
+class _Inputs(NamedTuple):
+    """The inputs with the amounts of data behind them."""
+
+    h3m: H3M
+    counts: FloatArray  #: (B,) sequences
+    tau: int
+
+
+@documented
+class VBHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Cluster hidden Markov models by variational Bayes, which also finds the numbers of clusters and states.
+
+    The objective is a lower bound of the evidence, which pays for every cluster and state: what the data do not need
+    makes it smaller. The inputs are best learned by ``fit_hmms(..., method="vb")``: they then say how sure they are of
+    their parameters, and how much data is behind them.
+
+    Parameters
+    ----------
+    n_clusters, n_states : int, or several to choose from
+        Numbers of clusters, and of states per centre. Of several, those with the highest bound are kept. Numbers of
+        clusters above the number of inputs are left out of a range.
+    covariance_type : {"diag", "full"}, optional
+        Form of the centres' covariances. None: that of the inputs.
+    tau : int or "auto"
+        Length of the virtual sequences. "auto": the average length of the sequences that the inputs were learned from,
+        or 10 if they do not say.
+    n_virtual : float or "auto"
+        Virtual sequences per input. "auto": as many as it was learned from, divided by the dispersion: members of one
+        cluster differ by more than chance, so each tells less about its cluster than its sequences would if all were
+        drawn from one HMM. If the inputs do not say how much data is behind them, 10 takes the place of their number.
+    hyperparameters : {"data", "learned"} or Hyperparameters
+        The priors. "data": weak, in units of all inputs' spread. "learned": those that maximise the bound. Or fixed
+        ones, as a :class:`vhem.bayes.Hyperparameters`.
+    init : {"auto", "ward", "kmeans++", "emissions", "base"}
+        Where to start, as in `VHEM`. "auto": Ward's tree and, if `n_init` is larger, the others in turn.
+    n_init : int
+        Restarts for every size.
+    <limits>
+    <callback>
+    verbose : bool
+        Print a line per size.
+    <random_state>
+    <n_jobs>
+
+    Attributes
+    ----------
+    centers_ : H3M
+        One HMM per cluster, at the posterior means, with the clusters' weights; it carries the posterior. Heaviest
+        cluster first. Clusters without inputs and states that nothing visits are removed.
+    labels_, responsibilities_ : ndarrays of shape (B,) and (B, K)
+        Cluster of each input, and the probability of each cluster.
+    n_clusters_ : int
+        The number of clusters found.
+    lower_bound_, lower_bounds_ : float, ndarray
+        The bound at the end, and after every E-step.
+    sizes_, scores_ : ndarrays of shape (n, 2) and (n,)
+        Every pair (clusters, states) that was tried, and its bound plus ln K! + K ln S! for the clusters that have
+        inputs, because every solution stands for so many relabelled ones.
+    cluster_counts_, cluster_probabilities_ : ndarrays
+        Numbers of clusters that have inputs, and the probability of each: exp of the scores, added up over the numbers
+        of states.
+    weight_counts_ : ndarray of shape (K,)
+        Dirichlet parameters of the clusters' weights.
+    dispersion_, tau_ : float, int
+        By how much members of a cluster differ, relative to what chance would explain; length of virtual sequences.
+    n_iter_, converged_ : int, bool
+        Iterations of the best run, and whether its bound converged.
+    n_removed_clusters_, n_removed_states_ : int
+        Clusters that no input belongs to, and states that nothing visits; they were removed.
+
+    References
+    ----------
+    H. Lan, Z. Liu, J. H. Hsiao, D. Yu, A. B. Chan, "Clustering hidden Markov models with variational Bayesian
+    hierarchical EM", IEEE Transactions on Neural Networks and Learning Systems 34(3):1537-1551, 2023.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> def viewer(x):  # looks at x, then at x + 4, and back
+    ...     return vhem.HMM([0.9, 0.1], [[0.2, 0.8], [0.8, 0.2]], [[x], [x + 4]], [[1.0], [1.0]])
+    >>> viewers = vhem.H3M([viewer(0.0), viewer(0.2), viewer(0.1), viewer(9.0), viewer(9.1), viewer(9.2), viewer(9.3)])
+    >>> fit = vhem.VBHEM(n_clusters=range(1, 5), n_states=range(1, 4), random_state=0).fit(viewers)
+    >>> fit.n_clusters_, fit.centers_.n_states
+    (2, array([2, 2]))
+    >>> fit.labels_
+    array([1, 1, 1, 0, 0, 0, 0])
+    """
+
+    centers_: H3M
+    labels_: IntArray
+    responsibilities_: FloatArray
+    n_clusters_: int
+    lower_bound_: float
+    lower_bounds_: FloatArray
+    sizes_: IntArray
+    scores_: FloatArray
+    cluster_counts_: IntArray
+    cluster_probabilities_: FloatArray
+    weight_counts_: FloatArray
+    dispersion_: float
+    tau_: int
+    n_iter_: int
+    converged_: bool
+    n_removed_clusters_: int
+    n_removed_states_: int
+
+    def __init__(
+        self,
+        n_clusters: int | Iterable[int] = range(1, 9),
+        n_states: int | Iterable[int] = range(1, 6),
+        covariance_type: str | None = None,
+        tau: int | str = "auto",
+        n_virtual: float | str = "auto",
+        hyperparameters: str | Hyperparameters = "data",
+        init: str = "auto",
+        n_init: int = 2,
+        max_iter: int = 200,
+        tol: float = 1e-5,
+        callback: Callable[[Progress], None] | None = None,
+        verbose: bool = False,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.n_states = n_states
+        self.covariance_type = covariance_type
+        self.tau = tau
+        self.n_virtual = n_virtual
+        self.hyperparameters = hyperparameters
+        self.init = init
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.callback = callback
+        self.verbose = verbose
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
+        """Cluster the HMMs of `X`.
+
+        Parameters
+        ----------
+        X : H3M or list of HMM
+            The inputs, with one Gaussian per state.
+        y : ignored
+            Ignored; present for API consistency.
+
+        Returns
+        -------
+        VBHEM
+            This estimator, fitted.
+        """
+        del y
+        check_parameters(self, but=("n_clusters", "n_states", "tau", "n_virtual"))
+        inputs = self._inputs(check_h3m("X", X))
+        sizes = self._sizes(len(inputs.h3m))
+        rng = generator(self.random_state)
+        scale = self._dispersion(inputs, sizes) if self.n_virtual == "auto" else 1.0
+        inputs = inputs._replace(counts=inputs.counts / scale)
+        found = self._search(inputs, sizes, rng)
+        best = max(found, key=lambda one: one.score)
+        self.dispersion_, self.tau_ = scale, inputs.tau
+        self._keep_scores(found)
+        self._keep(best, inputs)
+        if not self.converged_ and self.tol > 0:
+            warnings.warn(NotConvergedWarning("VBHEM", "the bound", self.max_iter), stacklevel=2)
+        return self
+
+    def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
+        """Cluster the HMMs of `X` and return the cluster of each."""
+        del kwargs
+        return self.fit(X, y).labels_
+
+    def predict_proba(self, X: H3M | HMM | list[HMM]) -> FloatArray:
+        """Return the probability of each cluster for each HMM of `X`, (B, K)."""
+        logits = self._logits(check_h3m("X", X))
+        return np.asarray(np.exp(logits - logsumexp(logits, axis=1, keepdims=True)))
+
+    def predict(self, X: H3M | HMM | list[HMM]) -> IntArray:
+        """Return the most probable cluster of each HMM of `X`."""
+        return np.asarray(self._logits(check_h3m("X", X)).argmax(1))
+
+    def transform(self, X: H3M | HMM | list[HMM]) -> FloatArray:
+        """Return the bound on E log p of sequences of each HMM of `X` under each cluster's posterior, (B, K)."""
+        check_is_fitted(self)
+        h3m = check_h3m("X", X)
+        check_dimensions("X", h3m, "centers_", self.centers_)
+        models = base_models(h3m, diagonal=self.centers_.covariance_type == "diag")
+        return expected_log_likelihood(models, self._expected_centers(), self.tau_, n_threads=n_threads(self.n_jobs))
+
+    def score(self, X: H3M | HMM | list[HMM], y: Any = None) -> float:
+        """Return the mean over the HMMs of `X` of log Σ_j exp(E log ω_j + N L_ij), per virtual sequence."""
+        del y
+        h3m = check_h3m("X", X)
+        return float(logsumexp(self._logits(h3m), axis=1).sum() / self._inputs(h3m).counts.sum())
+
+    # -- inputs and sizes
+
+    def _inputs(self, h3m: H3M) -> _Inputs:
+        """Return the inputs with the numbers and the length of their virtual sequences."""
+        known = h3m.posterior
+        frames = None if known is None else known.n_frames.sum()
+        if self.tau == "auto":
+            tau = round(_UNKNOWN if known is None else max(1.0, float(frames / known.n_sequences.sum())))
+        else:
+            tau = check_integer("tau", self.tau, 1)
+        if self.n_virtual == "auto" and known is not None:
+            counts = known.n_frames / tau
+        elif self.n_virtual == "auto":
+            counts = _UNKNOWN * len(h3m) * h3m.weights
+        else:
+            counts = check_real("n_virtual", self.n_virtual, 0.0, open_interval=True) * len(h3m) * h3m.weights
+        if not isinstance(self.hyperparameters, Hyperparameters):
+            check_choice("hyperparameters", self.hyperparameters, ("data", "learned"))
+        check_choice("init", self.init, ("auto", *STARTS))
+        if not (counts > 0).all():
+            raise InputError("some inputs have weight zero", "leave them out")
+        return _Inputs(h3m, counts, tau)
+
+    def _sizes(self, n_inputs: int) -> list[Size]:
+        several = isinstance(self.n_clusters, Iterable)
+        clusters = _numbers("n_clusters", self.n_clusters)
+        if several:
+            clusters = [K for K in clusters if n_inputs >= K] or clusters[:1]
+        check_enough("n_clusters", clusters[0], n_inputs, "HMM")
+        return [Size(K, S) for K in clusters for S in _numbers("n_states", self.n_states)]
+
+    # -- the search
+
+    def _start_names(self) -> list[str]:
+        kinds = list(STARTS) if self.init == "auto" else [self.init]
+        return [kinds[r % len(kinds)] for r in range(self.n_init)]
+
+    def _searcher(self, inputs: _Inputs, names: list[str], threads: int) -> ClusterSearch:
+        h3m, ones = inputs.h3m, np.ones(len(inputs.h3m))
+        form = self.covariance_type or h3m.covariance_type
+        models = h3m.parameters
+        models = models.with_components(models.components.with_covariances(form))
+        proper = BaseModels.of(models, inputs.counts, ones, inputs.tau)
+        taken = BaseModels.of(base_models(h3m, form == "diag"), inputs.counts, ones, inputs.tau)
+        return ClusterSearch(
+            proper=proper, shards=Shards.of(taken), weights=h3m.weights, names=names,
+            hyperparameters=self.hyperparameters, limits=Limits(max_iter=self.max_iter, tol=self.tol),
+            n_threads=threads,
+        )  # fmt: skip
+
+    def _dispersion(self, inputs: _Inputs, sizes: list[Size]) -> float:
+        """Return how much more members of a cluster differ than chance explains.
+
+        This depends on the number of clusters. It is that of the smallest number that explains the inputs: with the
+        dispersion found for it, the next larger numbers are worse.
+        """
+        typical = int(np.ceil(np.median(inputs.h3m.n_states)))
+        numbers = [K for K in dict.fromkeys(size.n_clusters for size in sizes) if len(inputs.h3m) > K]
+        searcher = self._searcher(inputs, ["ward"], n_threads(self.n_jobs))
+        found = 1.0
+        for at, K in enumerate(numbers):
+            found = dispersion(searcher, Size(K, typical))
+            trial = inputs._replace(counts=inputs.counts / found)
+            ahead = [Size(n, typical) for n in numbers[at : at + 1 + _LOOK_AHEAD]]
+            quick = self._searcher(trial, ["ward"], n_threads(self.n_jobs))
+            scores = [quick.best(size, generator(0), lambda _: _watch_nothing).score for size in ahead]
+            if int(np.argmax(scores)) == 0:
+                break
+        return found
+
+    def _search(self, inputs: _Inputs, sizes: list[Size], rng: np.random.Generator) -> list[Found]:
+        threads = n_threads(self.n_jobs)
+        searcher = self._searcher(inputs, self._start_names(), 1)
+        seeds = rng.spawn(len(sizes))
+
+        def one(k: int) -> Found:
+            found = searcher.best(sizes[k], seeds[k], lambda name: self._watcher(k, name, len(sizes)))
+            if self.verbose:
+                print(f"VBHEM {sizes[k].n_clusters} clusters of {sizes[k].n_states} states  score {found.score:.6f}")
+            return found
+
+        return in_parallel(one, len(sizes), min(threads, len(sizes)))
+
+    def _watcher(self, at: int, name: str, n: int) -> Watch:
+        def watch(n_iter: IntArray, bounds: FloatArray, converged: BoolArray) -> None:
+            if self.callback is not None:
+                self.callback(Progress(at, name, int(n_iter[0]), float(bounds[0]), bool(converged[0]), n))
+
+        return watch
+
+    # -- results
+
+    def _keep_scores(self, found: list[Found]) -> None:
+        self.sizes_ = np.array([one.size for one in found])
+        self.scores_ = np.array([one.score for one in found])
+        occupied = np.array([one.n_occupied for one in found])
+        self.cluster_counts_ = np.unique(occupied)
+        # A number of clusters may have been reached from several sizes; the best of each number of states counts.
+        states = np.unique(self.sizes_[:, 1])
+        cells = [
+            [self.scores_[(occupied == K) & (self.sizes_[:, 1] == S)] for S in states] for K in self.cluster_counts_
+        ]
+        total = [logsumexp([cell.max() for cell in row if len(cell)]) for row in cells]
+        self.cluster_probabilities_ = np.exp(total - logsumexp(total))
+
+    def _keep(self, best: Found, inputs: _Inputs) -> None:
+        searcher = self._searcher(inputs, [], n_threads(self.n_jobs))
+        problem, q = VariationalClusters(base=searcher.shards), best.run.state.posterior
+        last = problem.reduced(q, responsibilities=True)
+        assert last.responsibilities is not None
+        kept = np.flatnonzero(last.mass >= EMPTY)
+        self.n_removed_clusters_ = len(last.mass) - len(kept)
+        q, z = q.take(kept), last.responsibilities[:, kept]
+        visited = last.sums.occupancy[kept] >= UNVISITED
+        self.n_removed_states_ = int((~visited).sum())
+        frames = last.sums.occupancy[kept].sum(1)
+        posterior, first = _ordered(q, visited, frames, last.sums.start[kept].sum(1))
+        self.weight_counts_ = q.weights[first]
+        self.centers_ = H3M.of_posterior(posterior, mean_rows(self.weight_counts_))
+        z = z[:, first]
+        self.responsibilities_ = z / z.sum(1, keepdims=True)
+        self.labels_ = self.responsibilities_.argmax(1)
+        self.n_clusters_ = len(kept)
+        self.lower_bounds_ = np.array(best.run.bounds)
+        self.lower_bound_ = float(best.run.bounds[-1])
+        self.n_iter_ = len(best.run.bounds) - 1
+        self.converged_ = bool(best.run.converged[0])
+        self.n_features_in_ = self.centers_.n_dims
+
+    def _expected_centers(self) -> Models:
+        posterior = self.centers_.posterior
+        assert posterior is not None
+        made = expected_models(posterior.alpha, posterior.epsilon, *posterior.emissions.expected())
+        return replace(made, n_states=self.centers_.n_states)
+
+    def _logits(self, h3m: H3M) -> FloatArray:
+        L = self.transform(h3m)
+        counts = self._inputs(h3m).counts / self.dispersion_
+        return np.asarray(expected_logs(self.weight_counts_) + counts[:, None] * L)
+
+
+def _ordered(
+    q: ClusterBeliefs, visited: BoolArray, frames: FloatArray, sequences: FloatArray
+) -> tuple[ModelPosterior, IntArray]:
+    """Return the posterior without unvisited states, heaviest cluster and most visited state first, and that order."""
+    S = visited.shape[1]
+    hidden = np.where(visited, 0, S)  # unvisited states go last
+    order = np.argsort(hidden + np.arange(S) / S, axis=1, kind="stable")
+    n = visited.sum(1)
+    whole = ModelPosterior(q.hmms.start, q.hmms.trans, q.hmms.emissions, frames, sequences).states(order)
+    real = np.arange(S) < n[:, None]
+    alpha = np.where(real, whole.alpha, 0.0)
+    epsilon = np.where(real[:, :, None] & real[:, None, :], whole.epsilon, 0.0)
+    emptied = replace(whole, alpha=alpha, epsilon=epsilon)
+    first, states = orders(emptied.point(), q.weights)
+    most = int(n.max())
+    return emptied.states(states).take(first).states(np.tile(np.arange(most), (len(n), 1))), first
+
+
+def _watch_nothing(*_: Any) -> None:
+    return None
+
+
+def _numbers(name: str, value: Any) -> list[int]:
+    if not isinstance(value, Iterable):
+        return [check_integer(name, value, 1)]
+    numbers = sorted(set(check_integers(name, list(value), 1)))
+    if not numbers:
+        raise ParameterError(name, value, "is empty: give one number, or several to choose from")
+    return numbers
+
+
+register_estimator(VBHEM)
