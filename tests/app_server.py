@@ -67,7 +67,7 @@ class RunningApp:
         return json.loads(told)
 
 
-def wait_for(condition, seconds=60):
+def wait_for(condition, seconds=240):
     """Return what a condition returns once it holds."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

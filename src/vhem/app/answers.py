@@ -22,7 +22,7 @@ from vhem.app.workers import Workers
 from vhem.cli.demo import write_study
 
 _OF_FILE = ("sheet", "encoding")  # roles that a copy as csv does not need
-_SHORT = ("id", "title", "state", "clusters", "range", "made", "started", "ended", "data", "data_name", "error")
+_SHORT = ("id", "title", "state", "clusters", "range", "made", "started", "ended", "data", "data_name", "error", "of")
 
 
 # tables

@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from vhem.app.jobs import OUT
-from vhem.app.settings import Model, cluster_command, number_command, report_command, states_range
+from vhem.app.settings import (
+    COMPARE,
+    Model,
+    cluster_command,
+    families,
+    number_command,
+    report_command,
+    states_range,
+    statistics_command,
+)
 from vhem.app.store import Record, Store
 from vhem.cli.run_folder import RunFolder
 from vhem.sequences.readers.options import extension
@@ -22,6 +31,8 @@ def commands_of(store: Store, run: Record) -> list[str]:
     model = Model.of(job["model"], job["clusters"])
     said = [number_command(table, job["roles"], model, *job["range"])] if job.get("range") else []
     said.append(cluster_command(table, job["roles"], model, out))
+    if (run.folder / OUT / COMPARE).is_dir():
+        said.append(statistics_command(out))
     picture = store.picture(store.data(job["data"]))
     said.append(report_command(out, job.get("look", {}), picture and Path(picture.name), job["title"]))
     return [shlex.join(["vhem", *words]) for words in said]
@@ -39,17 +50,18 @@ def script_of(store: Store, run: Record) -> str:
     n_states = states[0] if states[0] == states[1] else list(range(states[0], states[1] + 1))
     grouped = bool(out.summary["input"].get("groups")) and options.get("per") != "sequence"
     refined = bool(out.summary.get("refined"))
+    emissions = families(job["model"].get("emissions") or {})
     said = _wrapped(commands_of(store, run))
     parts = [
         f'"""{job["clusters"]} clusters of {name}: the same as\n\n{said}\n"""\n\nimport vhem\n',
         f"sequences = vhem.read_sequences({_arguments(name, _reading(job['roles'], name))})",
-        f"hmms = vhem.fit_hmms({_arguments_of_fit(options, n_states, grouped)})",
+        f"hmms = vhem.fit_hmms({_arguments_of_fit(options, n_states, grouped, emissions)})",
         f"fit = vhem.VHEM({_arguments_of_vhem(options, out.summary['tau'])}).fit(hmms)",
     ]
     if refined:
         parts.append(
             "fit = vhem.SequenceClustering("
-            f"{_arguments_of_refining(options, 'int(np.ceil(np.median(hmms.n_states)))')}"
+            f"{_arguments_of_refining(options, emissions)}"
             f").fit(\n    sequences, {'groups=sequences.groups, ' if grouped else ''}hmms=hmms\n)"
         )
         parts[0] = parts[0].replace("import vhem\n", "import numpy as np\n\nimport vhem\n")
@@ -82,8 +94,9 @@ def _named(pairs: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in pairs.items() if value is not None)
 
 
-def _arguments_of_fit(options: dict[str, Any], n_states: Any, grouped: bool) -> str:
+def _arguments_of_fit(options: dict[str, Any], n_states: Any, grouped: bool, emissions: dict[str, str]) -> str:
     pairs = {
+        "emissions": emissions or None,
         "n_states": n_states, "n_mix": options["mix"], "covariance_type": repr(options["covariance"]),
         "topology": repr(options["topology"]), "groups": "sequences.groups" if grouped else None,
         "n_init": options["starts"], "max_iter": options["max_iter"], "random_state": options["seed"],
@@ -99,11 +112,12 @@ def _arguments_of_vhem(options: dict[str, Any], tau: int) -> str:
     return f"{options['clusters']}, {_named(pairs)}"
 
 
-def _arguments_of_refining(options: dict[str, Any], median: str) -> str:
-    states = options.get("center_states") or median
+def _arguments_of_refining(options: dict[str, Any], emissions: dict[str, str]) -> str:
+    states = options.get("center_states") or "int(np.ceil(np.median(hmms.n_states)))"
+    kinds = f"emissions={emissions}, " if emissions else ""
     return (
         f"{options['clusters']}, {states}, {options['mix']}, {options['covariance']!r}, {options['topology']!r}, "
-        f"random_state={options['seed']}"
+        f"{kinds}random_state={options['seed']}"
     )
 
 
@@ -112,9 +126,9 @@ def write_zip(store: Store, run: Record, target: Path) -> None:
     job = run.read()
     table = store.data(job["data"])
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
-        for path in sorted((run.folder / OUT).iterdir()):
+        for path in sorted((run.folder / OUT).rglob("*")):
             if path.is_file():
-                file.write(path, path.name)
+                file.write(path, path.relative_to(run.folder / OUT))
         file.writestr("commands.txt", "\n".join(commands_of(store, run)) + "\n")
         file.writestr("repeat.py", script_of(store, run))
         if table.read().get("corrected"):

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from vhem.app.progress import PROGRESS, Progress, begin_command
-from vhem.app.settings import Model, cluster_command, number_command, report_command
+from vhem.app.settings import Model, cluster_command, number_command, report_command, statistics_command
 from vhem.app.store import NotFoundError, Record, Store, now
 from vhem.cli.commands import INTERRUPTED
 
@@ -34,6 +34,7 @@ class Queue:
         self._process: asyncio.subprocess.Process | None = None
         self._running: str | None = None
         self._stopping: set[str] = set()
+        self._hopeless: set[str] = set()  # runs whose failure could not even be written down
         self._closing = False
 
     async def serve(self) -> None:
@@ -41,16 +42,21 @@ class Queue:
         self._queue_again()
         while not self._closing:
             self._wake.clear()
-            waiting = [r for r in reversed(self._store.all_runs()) if r.read()["state"] == "queued"]
+            runs = [record for record in reversed(self._store.all_runs()) if record.id not in self._hopeless]
+            waiting = [record for record in runs if record.read()["state"] == "queued"]
             if not waiting:
                 await self._wake.wait()
                 continue
             try:
                 await self._run(waiting[0])
-            except NotFoundError:
-                continue  # it was removed while it waited
-            except OSError as fault:
-                waiting[0].update(state="failed", ended=now(), error=f"{fault.strerror}: check disk and permissions.")
+            except Exception as fault:  # whatever it is, the next run must not wait for ever
+                self._fail(waiting[0], fault)
+
+    def _fail(self, record: Record, fault: Exception) -> None:
+        self._hopeless.add(record.id)
+        with contextlib.suppress(NotFoundError, OSError):  # it was removed, or there is no room on the disk
+            record.update(state="failed", ended=now(), pid=None, error=f"The run could not be started: {fault}")
+            self._hopeless.discard(record.id)
 
     def add(self) -> None:
         """Note that something was queued."""
@@ -119,6 +125,8 @@ class Queue:
 
     async def _commands(self, record: Record, job: dict[str, Any]) -> int:
         """Run a job's commands one after another; return the exit code of the first that fails."""
+        if job.get("of"):
+            return await self._statistics(record, self._store.run(job["of"]))
         data = self._store.data(job["data"])
         table, out = self._store.table(data), record.folder / OUT
         clusters = job["clusters"]
@@ -134,12 +142,19 @@ class Queue:
         end = await self._command(record, [*cluster_command(table, job["roles"], model, out), "--overwrite"])
         return end or await self.report(record)
 
+    async def _statistics(self, record: Record, run: Record) -> int:
+        """Test the clusters of a finished run, and write its report again, which then shows what was found."""
+        end = await self._command(record, statistics_command(run.folder / OUT))
+        return end or await self._command(record, self._report_of(run))
+
     async def report(self, record: Record) -> int:
         """Write the report of a finished run."""
+        return await self._command(record, self._report_of(record))
+
+    def _report_of(self, record: Record) -> list[str]:
         job = record.read()
-        data = self._store.data(job["data"])
-        command = report_command(record.folder / OUT, job.get("look", {}), self._store.picture(data), job["title"])
-        return await self._command(record, command)
+        picture = self._store.picture(self._store.data(job["data"]))
+        return report_command(record.folder / OUT, job.get("look", {}), picture, job["title"])
 
     async def _command(self, record: Record, arguments: list[str]) -> int:
         begin_command(record.folder / PROGRESS, arguments[0], now())
@@ -167,7 +182,10 @@ class Queue:
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGINT)
+            if os.name == "posix":
+                process.send_signal(signal.SIGINT)
+            else:  # Windows has no such signal; parts that are finished are on disk
+                process.terminate()
         try:
             await asyncio.wait_for(asyncio.shield(process.wait()), _PATIENCE)
         except TimeoutError:

@@ -62,7 +62,10 @@ class Progress:
     def _advance(self, told: dict[str, Any]) -> None:
         self.done, self.detail = told.get("done"), told.get("detail", "")
         if "bound" in told:
-            self.bounds.append([told.get("restart", 1), told.get("iteration", 0), told["bound"]])
+            point = [told.get("restart", 1), told.get("iteration", 0), told["bound"]]
+            if any(restart == point[0] and iteration > point[1] for restart, iteration, _ in self.bounds[-50:]):
+                self.bounds = []  # another fit has begun
+            self.bounds.append(point)
             if len(self.bounds) > _KEPT:  # every second point draws the same curve
                 self.bounds = self.bounds[::2]
 

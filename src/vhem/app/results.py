@@ -18,8 +18,9 @@ from vhem.app.jobs import OUT
 from vhem.app.questions import Answer, body_of, queue_of, run_of, store_of
 from vhem.app.scoring import SCORES, score
 from vhem.app.security import report_headers
-from vhem.app.settings import ChoiceError, explicit_roles
-from vhem.app.store import NotFoundError, Record, Store
+from vhem.app.settings import COMPARE, ChoiceError, explicit_roles
+from vhem.app.store import NotFoundError, Record, Store, now
+from vhem.cli.main import app as command
 from vhem.cli.run_folder import CENTERS, HMMS, LABELS, REPORT, RUN, SUMMARY_JSON, SUMMARY_TEXT, RunFolder
 from vhem.report.side_by_side import Side, comparison_page
 
@@ -40,6 +41,8 @@ async def about(request: Request) -> Response:
             "sizes": sizes, "states": states, "dims": _n_dims(run.summary["clusters"][0]["states"][0]),
             "commands": commands_of(store, record), "siblings": _siblings(store, record),
             "picture": picture is not None,
+            "statistics": (run.path / COMPARE).is_dir(),
+            "testable": COMPARE in {one.name for one in command.registered_commands},
             "files": sorted(name for name in _FILES if (run.path / name).is_file()), "numbers": job.get("numbers"),
             "others": [_named(other) for other in store.all_runs() if _is_done(other) and other.id != record.id],
         }
@@ -54,7 +57,8 @@ def _finished(record: Record) -> RunFolder:
 
 
 def _is_done(record: Record) -> bool:
-    return bool(record.read()["state"] == "done")
+    job = record.read()
+    return bool(job["state"] == "done") and not job.get("of")
 
 
 def _named(record: Record) -> dict[str, Any]:
@@ -68,13 +72,25 @@ def _siblings(store: Store, record: Record) -> list[dict[str, Any]]:
     for other in store.all_runs():
         its = other.read()
         same = all(its[key] == job[key] for key in ("data", "roles")) and _settings(its) == _settings(job)
-        if same and its["state"] == "done":
+        if same and _is_done(other):
             found.setdefault(its["clusters"], other.id)
     return [{"clusters": k, "id": found[k]} for k in sorted(found)]
 
 
 def _settings(job: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in job["model"].items() if name != "page"}
+
+
+async def queue_statistics(request: Request) -> Response:
+    """Queue the statistics of a run."""
+    record = run_of(request)
+    _finished(record)
+    kept = ("data", "data_name", "title", "model", "roles", "clusters", "look")
+    job = {name: value for name, value in record.read().items() if name in kept}
+    queued = store_of(request).new_run()
+    queued.write({**job, "of": record.id, "range": None, "state": "queued", "made": now()})
+    queue_of(request).add()
+    return JSONResponse({"id": queued.id})
 
 
 async def report(request: Request) -> Response:
@@ -100,7 +116,10 @@ def _checked_look(given: dict[str, Any], n_clusters: int) -> dict[str, Any]:
         raise ChoiceError("The names of the clusters were not understood.")
     if not isinstance(colors, list) or not all(re.fullmatch(r"#[0-9a-fA-F]{6}", str(c)) for c in colors):
         raise ChoiceError("The colours were not understood.")
-    look: dict[str, Any] = {"names": [name.strip()[:_LONGEST] for name in names], "colors": colors}
+    said = [name.strip()[:_LONGEST] for name in names]
+    while said and not said[-1]:  # clusters without a name are numbered
+        said.pop()
+    look: dict[str, Any] = {"names": said, "colors": colors}
     for key in ("crop", "extent"):
         edges = given.get(key)
         if edges is None:
@@ -211,6 +230,7 @@ async def scores_file(request: Request) -> Response:
 
 ROUTES: list[tuple[str, str, Answer]] = [
     ("GET", "/api/runs/{id}/about", about),
+    ("POST", "/api/runs/{id}/statistics", queue_statistics),
     ("GET", "/api/runs/{id}/report", report),
     ("POST", "/api/runs/{id}/look", change_look),
     ("GET", "/api/runs/{id}/file/{name}", file),

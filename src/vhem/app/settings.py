@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from vhem.em.topology import TOPOLOGIES
+from vhem.emissions import CHOICES
 from vhem.sequences.readers.options import extension
 
 _ROLES: dict[str, type] = {"id": list, "values": list, "time": str, "group": str, "sheet": str, "encoding": str}
@@ -16,6 +17,7 @@ _LIMITS = {  # of the numbers that may be chosen
     "clusters": (1, 1000), "mix": (1, 20), "starts": (1, 200), "restarts": (1, 1000), "tau": (1, 100_000),
     "center_states": (1, 100), "seed": (0, 2**31 - 1), "max_iter": (1, 100_000),
 }  # fmt: skip
+COMPARE = "compare"  #: the command that tests clusters, and the folder in that of a run where its tables are
 _CHOICES = {"covariance": ("diag", "full"), "topology": tuple(TOPOLOGIES), "per": ("auto", "sequence", "group")}
 
 
@@ -62,6 +64,7 @@ class Model:
     numbers: dict[str, Any] = field(default_factory=dict)
     choices: dict[str, str] = field(default_factory=dict)
     polish: bool = True
+    emissions: dict[str, str] = field(default_factory=dict)  #: family by columns, as the command takes them
 
     @classmethod
     def of(cls, given: Any, clusters: int) -> Model:
@@ -75,9 +78,8 @@ class Model:
                 raise ChoiceError(f"{name} must be one of {', '.join(_CHOICES[name])}.")
         low, high = states_range(given.get("states", 3))
         states = str(low) if low == high else f"{low}-{high}"
-        return cls(
-            _number({"clusters": clusters}, "clusters"), states, numbers, choices, bool(given.get("polish", True))
-        )
+        k, kinds = _number({"clusters": clusters}, "clusters"), families(given.get("emissions") or {})
+        return cls(k, states, numbers, choices, bool(given.get("polish", True)), kinds)
 
     def arguments(self) -> list[str]:
         """Return the options of `vhem cluster`, without those that have their default."""
@@ -85,7 +87,26 @@ class Model:
         for name, value in {**self.choices, **self.numbers}.items():
             if value != _DEFAULTS.get(name):
                 said += [f"--{name.replace('_', '-')}", str(value)]
+        said += [f"--emissions={columns}={family}" for columns, family in self.emissions.items()]
         return said if self.polish else [*said, "--no-polish"]
+
+
+def families(given: Any) -> dict[str, str]:
+    """Return the families of distributions that were chosen for columns, with columns of one family together.
+
+    Examples
+    --------
+    >>> families({"x": "gaussian", "n": "poisson", "y": "gaussian"}), families({"x": "gaussian"})
+    ({'x,y': 'gaussian', 'n': 'poisson'}, {})
+    """
+    if not isinstance(given, dict) or not all(family in CHOICES for family in given.values()):
+        raise ChoiceError(f"The kind of a value must be one of {', '.join(CHOICES)}.")
+    for column in given:
+        if "=" in column or "," in column:
+            raise ChoiceError(f"Column “{column}” has a comma or “=” in its name. Rename it in the table to choose it.")
+    if set(given.values()) <= {"gaussian"}:
+        return {}
+    return {",".join(c for c in given if given[c] == family): family for family in dict.fromkeys(given.values())}
 
 
 _DEFAULTS: dict[str, Any] = {
@@ -130,6 +151,11 @@ def number_command(table: Path, roles: dict[str, Any], model: Model, low: int, h
     """Return the arguments of `vhem` that compare numbers of clusters."""
     options = [word for word in model.arguments() if word != "--no-polish"]
     return ["number", str(table), *table_arguments(roles), "--clusters", f"{low}-{high}", *options, "--json"]
+
+
+def statistics_command(out: Path) -> list[str]:
+    """Return the arguments of `vhem` that test the clusters of a run."""
+    return [COMPARE, str(out)]
 
 
 def report_command(out: Path, look: dict[str, Any], picture: Path | None, title: str) -> list[str]:

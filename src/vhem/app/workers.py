@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-_N = 2  # one may be busy with a large table
+_N = 2  # at most: one may be busy with a large table
 
 
 class Workers:
@@ -23,8 +23,7 @@ class Workers:
         """Start the processes, unless they run: whoever opens the first page will soon show a table."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(_N, mp_context=multiprocessing.get_context("spawn"), initializer=_warm)
-            for _ in range(_N):
-                self._pool.submit(_warm)
+            self._pool.submit(_warm)  # a second one starts when this one is busy
         return self._pool
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -18,7 +18,10 @@ export async function showData(main, id) {
   const table = await get(`/api/data/${id}`);
   const page = { id, table, roles: table.roles, main, found: null, picture: null };
   if (table.picture) page.picture = await loaded(`/api/data/${id}/picture`);
-  main.replaceChildren(el("h1", { class: "title" }, table.name), el("p", { role: "status", class: "muted busy" }, "Looking at the table …"));
+  main.replaceChildren(
+    el("h1", { class: "title" }, table.name),
+    el("p", { role: "status", class: "muted busy" }, "Looking at the table …"),
+  );
   await look(page);
 }
 function loaded(src) {
@@ -52,7 +55,9 @@ export async function look(page) {
 }
 export function sentence(found) {
   const { facts, roles } = found;
-  const who = facts.people ? `${count(facts.sequences, "sequence")} of ${facts.people === 1 ? "1 person" : `${facts.people.toLocaleString("en")} people`}` : count(facts.sequences, "sequence");
+  const who = facts.people
+    ? `${count(facts.sequences, "sequence")} of ${facts.people === 1 ? "1 person" : `${facts.people.toLocaleString("en")} people`}`
+    : count(facts.sequences, "sequence");
   const what = roles.values.length > 6 ? `${roles.values.length} values` : roles.values.join(", ");
   return `${who}. Every row has ${what}${roles.time ? `; rows are sorted by ${roles.time}` : ""}.`;
 }
@@ -61,7 +66,14 @@ function show(page, found) {
   page.hadTime ||= Boolean(found.roles && found.roles.time);
   const focused = document.activeElement && document.activeElement.id;
   const parts = [el("h1", { class: "title" }, page.table.name)];
-  if (page.table.demo) parts.push(el("p", { class: "hint" }, "A simulated study: 40 people looked at faces. Some look at the eyes, some at the nose, some all over. Who is who?"));
+  if (page.table.demo)
+    parts.push(
+      el(
+        "p",
+        { class: "hint" },
+        "A simulated study: 40 people looked at faces. Some look at the eyes, some at the nose, some all over. Who is who?",
+      ),
+    );
   if (found.problem) parts.push(trouble(page, found));
   if (found.facts) parts.push(understood(page, found));
   if (found.columns.length) parts.push(columns(page, found));
@@ -71,16 +83,42 @@ function show(page, found) {
   if (focused && document.getElementById(focused)) document.getElementById(focused).focus({ preventScroll: true });
 }
 function understood(page, found) {
-  const { facts, channels } = found, many = facts.rows.toLocaleString("en");
+  const { facts, channels } = found,
+    many = facts.rows.toLocaleString("en");
   const lengths = facts.shortest === facts.longest ? String(facts.shortest) : `${facts.shortest} to ${facts.longest}`;
   const notes = found.notes.map((note) => el("li", {}, note));
   return el(
     "section",
     { "aria-label": "What was understood", id: "understood", "data-whole": String(!found.partial) },
-    tiles([[facts.sequences.toLocaleString("en"), facts.sequences === 1 ? "sequence" : "sequences"], [facts.people ? facts.people.toLocaleString("en") : null, facts.people === 1 ? "person" : "people"], [many, "observations"], [lengths, "per sequence"], [String(found.roles.values.length), found.roles.values.length === 1 ? "value per row" : "values per row"], [facts.missing ? facts.missing.toLocaleString("en") : "none", "missing values"]]),
-    el("p", { class: "understood" }, sentence(found), found.partial ? el("span", { class: "muted busy" }, " So far from the first rows; the rest is being read …") : null),
+    tiles([
+      [facts.sequences.toLocaleString("en"), facts.sequences === 1 ? "sequence" : "sequences"],
+      [facts.people ? facts.people.toLocaleString("en") : null, facts.people === 1 ? "person" : "people"],
+      [many, "observations"],
+      [lengths, "per sequence"],
+      [String(found.roles.values.length), found.roles.values.length === 1 ? "value per row" : "values per row"],
+      [facts.missing ? facts.missing.toLocaleString("en") : "none", "missing values"],
+    ]),
+    el(
+      "p",
+      { class: "understood" },
+      sentence(found),
+      found.partial
+        ? el("span", { class: "muted busy" }, " So far from the first rows; the rest is being read …")
+        : null,
+    ),
     notes.length ? el("div", { class: "notice" }, el("strong", {}, "Worth a look"), el("ul", {}, notes)) : null,
-    channels.length <= 12 ? el("p", { class: "muted" }, channels.map((c) => `${c.name}: ${c.categories ? `${c.kinds} categories (${c.categories.slice(0, 6).join(", ")}${c.kinds > 6 ? ", …" : ""})` : c.low === null ? "empty" : `${short(c.low)} to ${short(c.high)}`}${c.kinds && !c.categories ? `, ${c.kinds} different whole numbers` : ""}${c.missing ? `, ${c.missing.toLocaleString("en")} missing` : ""}`).join(" · ")) : null,
+    channels.length <= 12
+      ? el(
+          "p",
+          { class: "muted" },
+          channels
+            .map(
+              (c) =>
+                `${c.name}: ${c.categories ? `${c.kinds} categories (${c.categories.slice(0, 6).join(", ")}${c.kinds > 6 ? ", …" : ""})` : c.low === null ? "empty" : `${short(c.low)} to ${short(c.high)}`}${c.kinds && !c.categories ? `, ${c.kinds} different whole numbers` : ""}${c.missing ? `, ${c.missing.toLocaleString("en")} missing` : ""}`,
+            )
+            .join(" · "),
+        )
+      : null,
   );
 }
 function roleOf(roles, name) {
@@ -95,14 +133,29 @@ function roleOf(roles, name) {
 // Turn the roles of all columns into what the reader takes: a person is part of what names a sequence.
 function asRoles(page, chosen) {
   const of = (role) => Object.keys(chosen).filter((name) => chosen[name] === role);
-  const [group] = of("group"), ids = of("id"), kept = page.roles;
+  const [group] = of("group"),
+    ids = of("id"),
+    kept = page.roles;
   const together = group ? [group, ...ids] : ids;
-  return { ...kept, id: together, group: group && ids.length ? group : null, time: of("time")[0] || (page.hadTime ? "" : null), values: Object.keys(chosen).filter((name) => ["value", "category"].includes(chosen[name])), categories: of("category"), weights: of("weights")[0] || null, one_sequence: !together.length };
+  return {
+    ...kept,
+    id: together,
+    group: group && ids.length ? group : null,
+    time: of("time")[0] || (page.hadTime ? "" : null),
+    values: Object.keys(chosen).filter((name) => ["value", "category"].includes(chosen[name])),
+    categories: of("category"),
+    weights: of("weights")[0] || null,
+    one_sequence: !together.length,
+  };
 }
 function change(page, name, role) {
-  const now = page.found.roles || page.roles, chosen = {};
-  page.found.columns.forEach((column) => (chosen[column.name] = page.chosen ? page.chosen[column.name] : roleOf(now, column.name)));
-  if (["group", "time", "weights"].includes(role)) Object.keys(chosen).forEach((other) => chosen[other] === role && (chosen[other] = role === "group" ? "id" : ""));
+  const now = page.found.roles || page.roles,
+    chosen = {};
+  page.found.columns.forEach(
+    (column) => (chosen[column.name] = page.chosen ? page.chosen[column.name] : roleOf(now, column.name)),
+  );
+  if (["group", "time", "weights"].includes(role))
+    Object.keys(chosen).forEach((other) => chosen[other] === role && (chosen[other] = role === "group" ? "id" : ""));
   chosen[name] = role;
   page.chosen = chosen;
   page.roles = asRoles(page, chosen);
@@ -114,15 +167,42 @@ function columns(page, found) {
   const head = found.columns.map(({ name, numeric }, k) => {
     const role = page.chosen ? page.chosen[name] : roleOf(now, name);
     const options = ROLES.map(([key, text]) => el("option", { value: key, selected: key === role }, text));
-    const select = el("select", { id: `role-${k}`, class: `role ${role || "none"}`, "aria-label": `Role of column ${name}`, onchange: (event) => change(page, name, event.target.value) }, options);
-    return el("th", { scope: "col", class: bad.has(name) ? "bad" : null }, el("span", { class: "name" }, name), el("small", { class: "muted" }, numeric ? "numbers" : "text"), select);
+    const select = el(
+      "select",
+      {
+        id: `role-${k}`,
+        class: `role ${role || "none"}`,
+        "aria-label": `Role of column ${name}`,
+        onchange: (event) => change(page, name, event.target.value),
+      },
+      options,
+    );
+    return el(
+      "th",
+      { scope: "col", class: bad.has(name) ? "bad" : null },
+      el("span", { class: "name" }, name),
+      el("small", { class: "muted" }, numeric ? "numbers" : "text"),
+      select,
+    );
   });
-  const body = found.head.map((row) => el("tr", {}, row.map((cell, k) => el("td", { class: `of-${roleOf(now, found.columns[k].name) || "none"}` }, cell))));
-  const keys = ROLES.filter(([key]) => key).map(([key, text, meaning]) => el("li", {}, el("b", { class: `swatch ${key}` }), el("strong", {}, text), ` ${meaning}`));
+  const body = found.head.map((row) =>
+    el(
+      "tr",
+      {},
+      row.map((cell, k) => el("td", { class: `of-${roleOf(now, found.columns[k].name) || "none"}` }, cell)),
+    ),
+  );
+  const keys = ROLES.filter(([key]) => key).map(([key, text, meaning]) =>
+    el("li", {}, el("b", { class: `swatch ${key}` }), el("strong", {}, text), ` ${meaning}`),
+  );
   return section(
     "Columns",
     el("p", { class: "hint" }, "Choose what each column is by clicking below its name."),
-    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "First rows of the table" }, el("table", { class: "preview" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body))),
+    el(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": "First rows of the table" },
+      el("table", { class: "preview" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, body)),
+    ),
     el("ul", { class: "legend" }, keys),
     readingChoices(page, found),
   );
@@ -133,19 +213,75 @@ function readingChoices(page, found) {
     page.roles = { ...page.roles, [key]: event.target.value || null };
     look(page);
   };
-  const choice = (key, label, options) => el("label", {}, label, el("select", { id: `choice-${key}`, onchange: set(key) }, options.map(([value, text]) => el("option", { value, selected: (page.roles[key] || "") === value }, text))));
-  const choices = [choice("decimal", "Decimal sign", [["", "detect it"], [".", "point: 3.5"], [",", "comma: 3,5"]])];
-  if (found.sheets && found.sheets.length > 1) choices.unshift(choice("sheet", "Sheet", found.sheets.map((name, k) => [k ? name : "", name])));
-  else if (!(found.sheets || []).length) choices.push(choice("encoding", "Text encoding", [["", "UTF-8"], ["cp1252", "Windows (cp1252)"], ["latin-1", "Latin 1"]]));
-  return el("details", { class: "fold", open: Boolean(page.opened), ontoggle: (event) => (page.opened = event.target.open) }, el("summary", {}, "How the file is read"), el("div", { class: "fields" }, choices));
+  const choice = (key, label, options) =>
+    el(
+      "label",
+      {},
+      label,
+      el(
+        "select",
+        { id: `choice-${key}`, onchange: set(key) },
+        options.map(([value, text]) => el("option", { value, selected: (page.roles[key] || "") === value }, text)),
+      ),
+    );
+  const choices = [
+    choice("decimal", "Decimal sign", [
+      ["", "detect it"],
+      [".", "point: 3.5"],
+      [",", "comma: 3,5"],
+    ]),
+  ];
+  if (found.sheets && found.sheets.length > 1)
+    choices.unshift(
+      choice(
+        "sheet",
+        "Sheet",
+        found.sheets.map((name, k) => [k ? name : "", name]),
+      ),
+    );
+  else if (!(found.sheets || []).length)
+    choices.push(
+      choice("encoding", "Text encoding", [
+        ["", "UTF-8"],
+        ["cp1252", "Windows (cp1252)"],
+        ["latin-1", "Latin 1"],
+      ]),
+    );
+  return el(
+    "details",
+    { class: "fold", open: Boolean(page.opened), ontoggle: (event) => (page.opened = event.target.open) },
+    el("summary", {}, "How the file is read"),
+    el("div", { class: "fields" }, choices),
+  );
 }
 function trouble(page, found) {
-  const { text, cells, more } = found.problem, box = problem(text);
+  const { text, cells, more } = found.problem,
+    box = problem(text);
   if (cells.length) {
-    const rows = cells.map((cell) => el("tr", {}, el("td", {}, String(cell.row)), el("td", {}, cell.column), el("td", {}, el("code", {}, cell.value))));
+    const rows = cells.map((cell) =>
+      el("tr", {}, el("td", {}, String(cell.row)), el("td", {}, cell.column), el("td", {}, el("code", {}, cell.value))),
+    );
     const n = cells.length + more;
     box.append(
-      el("table", { class: "cells" }, el("caption", {}, `${count(n, "cell")} that ${n === 1 ? "is not a number" : "are not numbers"}${more ? `; the first ${cells.length}` : ""}`), el("thead", {}, el("tr", {}, ["Row", "Column", "Content"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows)),
+      el(
+        "table",
+        { class: "cells" },
+        el(
+          "caption",
+          {},
+          `${count(n, "cell")} that ${n === 1 ? "is not a number" : "are not numbers"}${more ? `; the first ${cells.length}` : ""}`,
+        ),
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            ["Row", "Column", "Content"].map((name) => el("th", { scope: "col" }, name)),
+          ),
+        ),
+        el("tbody", {}, rows),
+      ),
       el("p", {}, "Ways out: correct the table and drop it again; give the column another role below; or"),
       primary(`Treat ${n === 1 ? "this cell" : `these ${n} cells`} as missing`, () =>
         attempt(box, async () => {
@@ -170,17 +306,37 @@ function pictures(page, found) {
   place.append(
     page.picture
       ? button("Remove the picture", () => attempt(place, () => change(() => remove(`/api/data/${page.id}/picture`))))
-      : dropZone({ label: "Drop the picture that people looked at", hint: "PNG or JPEG; sequences and results are drawn over it", accept: ".png,.jpg,.jpeg", small: true, onfile: (file) => attempt(place, () => change(() => send(`/api/data/${page.id}/picture`, file))) }),
+      : dropZone({
+          label: "Drop the picture that people looked at",
+          hint: "PNG or JPEG; sequences and results are drawn over it",
+          accept: ".png,.jpg,.jpeg",
+          small: true,
+          onfile: (file) => attempt(place, () => change(() => send(`/api/data/${page.id}/picture`, file))),
+        }),
   );
   return section(
     "A few sequences",
     el("div", { class: "thumbs" }, drawn),
-    forTwo ? place : el("ul", { class: "keys" }, found.channels.slice(0, 8).map((c, d) => el("li", {}, el("b", { style: { background: COLORS[(d + 4) % 8] } }), c.name))),
+    forTwo
+      ? place
+      : el(
+          "ul",
+          { class: "keys" },
+          found.channels
+            .slice(0, 8)
+            .map((c, d) => el("li", {}, el("b", { style: { background: COLORS[(d + 4) % 8] } }), c.name)),
+        ),
     el("h3", {}, "How long they are"),
     el("div", { class: "figure" }, histogram(found.lengths)),
   );
 }
 function onward(page, found) {
   const ready = found.facts && !found.problem;
-  return el("div", { class: "onward" }, ready ? primary("Continue", () => (location.hash = `#/model/${page.id}`)) : el("p", { class: "muted" }, "Solve the problem above to continue."));
+  return el(
+    "div",
+    { class: "onward" },
+    ready
+      ? primary("Continue", () => (location.hash = `#/model/${page.id}`))
+      : el("p", { class: "muted" }, "Solve the problem above to continue."),
+  );
 }

@@ -9,12 +9,15 @@ export const section = (title, ...content) => {
 };
 export const button = (text, onclick, attributes = {}) =>
   el("button", { type: "button", class: "button", onclick, ...attributes }, text);
-export const primary = (text, onclick, attributes = {}) => button(text, onclick, { class: "button main", ...attributes });
+export const primary = (text, onclick, attributes = {}) =>
+  button(text, onclick, { class: "button main", ...attributes });
 export const tiles = (pairs) =>
   el(
     "dl",
     { class: "tiles plain" },
-    pairs.filter(([value]) => value !== null && value !== undefined).map(([value, name]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))),
+    pairs
+      .filter(([value]) => value !== null && value !== undefined)
+      .map(([value, name]) => el("div", {}, el("dt", {}, name), el("dd", {}, value))),
   );
 export function duration(seconds) {
   if (seconds < 1.5) return "a second";
@@ -59,7 +62,13 @@ export function dropZone({ label, hint, accept, onfile, small = false }) {
   });
   return el("div", {}, zone, input);
 }
-export const CLUSTERS = (run) => (run.clusters ? (run.clusters === 1 ? "1 cluster" : `${run.clusters} clusters`) : `${run.range[0]} to ${run.range[1]} clusters, chosen automatically`);
+export const CLUSTERS = (run) =>
+  run.clusters
+    ? run.clusters === 1
+      ? "1 cluster"
+      : `${run.clusters} clusters`
+    : `${run.range[0]} to ${run.range[1]} clusters, chosen automatically`;
+export const TITLE = (run) => `${run.of ? "Statistics of " : ""}${run.data_name}: ${CLUSTERS(run)}`;
 export const STATES = { queued: "waiting", running: "running", done: "done", failed: "failed", stopped: "stopped" };
 
 const STEPS = ["Data", "Model", "Run", "Result"];

@@ -1,81 +1,140 @@
-// Pictures of a table before anything is learned, and small ones of what a setting does.
+// Pictures of a table before anything is learned, and of the bound while it rises.
 import { COLORS, short, svg } from "./drawing.js";
 
 const frame = (width, height, label, ...content) =>
   svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...content);
-const path = (points) => (points.length ? "M" + points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L") : "");
+const path = (points) =>
+  points.length ? "M" + points.map(([x, y]) => `${x.toFixed(1)},${y.toFixed(1)}`).join("L") : "";
 const text = (x, y, words, anchor = "start") => svg("text", { class: "tick", x, y, "text-anchor": anchor }, words);
 
 export function histogram({ counts, edges }) {
-  const most = Math.max(...counts), width = 420, height = 150, step = (width - 40) / counts.length;
-  const low = Math.ceil(edges[0]), high = Math.floor(edges[edges.length - 1]);
+  const most = Math.max(...counts),
+    width = 420,
+    height = 150,
+    step = (width - 40) / counts.length;
+  const low = Math.ceil(edges[0]),
+    high = Math.floor(edges[edges.length - 1]);
   const bars = counts.map((n, k) =>
-    svg("rect", { x: 30 + k * step + 0.5, y: 120 - (n / most) * 105, width: Math.max(1, step - 1), height: (n / most) * 105, fill: COLORS[4] }),
+    svg("rect", {
+      x: 30 + k * step + 0.5,
+      y: 120 - (n / most) * 105,
+      width: Math.max(1, step - 1),
+      height: (n / most) * 105,
+      fill: COLORS[4],
+    }),
   );
   const label = `Lengths of the sequences, from ${low} to ${high} observations; the most common length has ${most} sequences.`;
-  return frame(width, height, label, ...bars, svg("path", { class: "frame", d: `M30,120H${width - 8}` }), text(30, 136, String(low)), text(width - 10, 136, low === high ? "" : String(high), "end"), text((width + 20) / 2, 148, "observations per sequence", "middle"), text(26, 22, String(most), "end"));
+  return frame(
+    width,
+    height,
+    label,
+    ...bars,
+    svg("path", { class: "frame", d: `M30,120H${width - 8}` }),
+    text(30, 136, String(low)),
+    text(width - 10, 136, low === high ? "" : String(high), "end"),
+    text((width + 20) / 2, 148, "observations per sequence", "middle"),
+    text(26, 22, String(most), "end"),
+  );
 }
 // A few sequences: paths over the picture in two dimensions, curves over time otherwise.
 export function drawSequences(found, picture, extent) {
-  return found.roles.values.length === 2 ? found.drawn.slice(0, 6).map((one) => drawPath(one, found, picture, extent)) : found.drawn.slice(0, 6).map((one) => drawCurves(one, found));
+  return found.roles.values.length === 2
+    ? found.drawn.slice(0, 6).map((one) => drawPath(one, found, picture, extent))
+    : found.drawn.slice(0, 6).map((one) => drawCurves(one, found));
 }
 function drawPath(one, found, picture, extent) {
   const [a, b] = found.channels;
   const pad = (low, high) => [low - 0.05 * (high - low || 1), high + 0.05 * (high - low || 1)];
-  let [left, right] = pad(a.low ?? 0, a.high ?? 1), [top, bottom] = picture ? pad(b.low ?? 0, b.high ?? 1) : pad(b.low ?? 0, b.high ?? 1).reverse();
+  let [left, right] = pad(a.low ?? 0, a.high ?? 1),
+    [top, bottom] = picture ? pad(b.low ?? 0, b.high ?? 1) : pad(b.low ?? 0, b.high ?? 1).reverse();
   if (extent) [left, right, bottom, top] = extent;
   else if (picture) [left, right, bottom, top] = [0, picture.naturalWidth, picture.naturalHeight, 0];
-  const width = 220, ratio = Math.abs((bottom - top) / (right - left)), height = Math.min(300, Math.max(110, width * (ratio > 0.3 && ratio < 3 ? ratio : 0.8)));
-  const points = one.x.filter(([x, y]) => x !== null && y !== null).map(([x, y]) => [((x - left) / (right - left)) * width, ((y - top) / (bottom - top)) * height]);
-  const image = picture ? [svg("image", { href: picture.src, x: 0, y: 0, width, height, preserveAspectRatio: "none", opacity: 0.75 })] : [];
-  const dots = points.slice(0, 60).map(([x, y], k) => svg("circle", { cx: x, cy: y, r: k ? 3 : 5, fill: k ? COLORS[4] : COLORS[0], stroke: "#fff", "stroke-width": 0.8 }));
-  return frame(width, height + 16, `Sequence ${one.name}: ${one.frames} observations of ${a.name} and ${b.name}.`, ...image, svg("rect", { class: "frame", x: 0.5, y: 0.5, width: width - 1, height: height - 1 }), svg("path", { class: "trace-edge", d: path(points) }), svg("path", { class: "trace", d: path(points) }), ...dots, text(0, height + 12, one.name.slice(0, 34)));
+  const width = 220,
+    ratio = Math.abs((bottom - top) / (right - left)),
+    height = Math.min(300, Math.max(110, width * (ratio > 0.3 && ratio < 3 ? ratio : 0.8)));
+  const points = one.x
+    .filter(([x, y]) => x !== null && y !== null)
+    .map(([x, y]) => [((x - left) / (right - left)) * width, ((y - top) / (bottom - top)) * height]);
+  const image = picture
+    ? [svg("image", { href: picture.src, x: 0, y: 0, width, height, preserveAspectRatio: "none", opacity: 0.75 })]
+    : [];
+  const dots = points.slice(0, 60).map(([x, y], k) =>
+    svg("circle", {
+      cx: x,
+      cy: y,
+      r: k ? 3 : 5,
+      fill: k ? COLORS[4] : COLORS[0],
+      stroke: "#fff",
+      "stroke-width": 0.8,
+    }),
+  );
+  return frame(
+    width,
+    height + 16,
+    `Sequence ${one.name}: ${one.frames} observations of ${a.name} and ${b.name}.`,
+    ...image,
+    svg("rect", { class: "frame", x: 0.5, y: 0.5, width: width - 1, height: height - 1 }),
+    svg("path", { class: "trace-edge", d: path(points) }),
+    svg("path", { class: "trace", d: path(points) }),
+    ...dots,
+    text(0, height + 12, one.name.slice(0, 34)),
+  );
 }
 function drawCurves(one, found) {
-  const width = 300, height = 120, shown = found.channels.slice(0, 8);
+  const width = 300,
+    height = 120,
+    shown = found.channels.slice(0, 8);
   const X = (t) => 4 + (t / Math.max(1, one.x.length - 1)) * (width - 8);
   const lines = shown.map((channel, d) => {
-    const low = channel.low ?? 0, high = channel.high ?? 1;
-    const points = one.x.map((row, t) => [X(t), 6 + (1 - (row[d] - low) / (high - low || 1)) * (height - 12), row[d]]).filter((p) => p[2] !== null);
+    const low = channel.low ?? 0,
+      high = channel.high ?? 1;
+    const points = one.x
+      .map((row, t) => [X(t), 6 + (1 - (row[d] - low) / (high - low || 1)) * (height - 12), row[d]])
+      .filter((p) => p[2] !== null);
     return svg("path", { d: path(points), fill: "none", stroke: COLORS[(d + 4) % 8], "stroke-width": 1.6 });
   });
-  return frame(width, height + 16, `Sequence ${one.name}: ${one.frames} observations over time.`, svg("rect", { class: "frame", x: 0.5, y: 0.5, width: width - 1, height: height - 1 }), ...lines, text(0, height + 12, one.name.slice(0, 40)));
+  return frame(
+    width,
+    height + 16,
+    `Sequence ${one.name}: ${one.frames} observations over time.`,
+    svg("rect", { class: "frame", x: 0.5, y: 0.5, width: width - 1, height: height - 1 }),
+    ...lines,
+    text(0, height + 12, one.name.slice(0, 40)),
+  );
 }
 // The bound as it rises, one line per restart.
 export function boundCurve(bounds) {
-  const width = 560, height = 200, restarts = new Map();
-  bounds.forEach(([restart, iteration, bound]) => restarts.set(restart, [...(restarts.get(restart) || []), [iteration, bound]]));
+  const width = 560,
+    height = 200,
+    restarts = new Map();
+  bounds.forEach(([restart, iteration, bound]) =>
+    restarts.set(restart, [...(restarts.get(restart) || []), [iteration, bound]]),
+  );
   const later = bounds.filter(([, iteration]) => iteration > 0).map((row) => row[2]);
   const values = later.length > 1 ? later : bounds.map((row) => row[2]);
-  const high = Math.max(...values), low = Math.min(...values), last = Math.max(2, ...bounds.map((row) => row[1]));
-  const X = (t) => 74 + (t / last) * (width - 90), Y = (v) => 160 - (Math.max(0, v - low) / (high - low || 1)) * 145;
-  const lines = [...restarts.values()].map((points, k) => svg("path", { d: path(points.map(([t, v]) => [X(t), Y(v)])), fill: "none", stroke: COLORS[(k + 4) % 8], "stroke-width": k === restarts.size - 1 ? 3 : 1.3 }));
+  const high = Math.max(...values),
+    low = Math.min(...values),
+    last = Math.max(2, ...bounds.map((row) => row[1]));
+  const X = (t) => 74 + (t / last) * (width - 90),
+    Y = (v) => 160 - (Math.max(0, v - low) / (high - low || 1)) * 145;
+  const lines = [...restarts.values()].map((points, k) =>
+    svg("path", {
+      d: path(points.map(([t, v]) => [X(t), Y(v)])),
+      fill: "none",
+      stroke: COLORS[(k + 4) % 8],
+      "stroke-width": k === restarts.size - 1 ? 3 : 1.3,
+    }),
+  );
   const [, , now] = bounds[bounds.length - 1];
-  return frame(width, height, `The bound over the iterations; it is ${short(Number(now.toPrecision(7)))} now.`, svg("path", { class: "frame", d: `M74,8V164H${width - 12}` }), ...lines, text(70, Y(high) + 8, short(Number(high.toPrecision(5))), "end"), text(70, Y(low), short(Number(low.toPrecision(5))), "end"), text(74, 180, "0"), text(width - 14, 180, `iteration ${last}`, "end"));
+  return frame(
+    width,
+    height,
+    `The bound over the iterations; it is ${short(Number(now.toPrecision(7)))} now.`,
+    svg("path", { class: "frame", d: `M74,8V164H${width - 12}` }),
+    ...lines,
+    text(70, Y(high) + 8, short(Number(high.toPrecision(5))), "end"),
+    text(70, Y(low), short(Number(low.toPrecision(5))), "end"),
+    text(74, 180, "0"),
+    text(width - 14, 180, `iteration ${last}`, "end"),
+  );
 }
-// What a setting does, in thumbnails.
-const thumb = (label, ...content) => svg("svg", { viewBox: "0 0 120 70", class: "thumb", role: "img", "aria-label": label }, ...content);
-const dot = (x, y, c, r = 4) => svg("circle", { cx: x, cy: y, r, fill: COLORS[c] });
-const blob = (cx, cy, rx, ry, c, turn = 0) => svg("ellipse", { cx, cy, rx, ry, transform: `rotate(${turn} ${cx} ${cy})`, fill: COLORS[c], "fill-opacity": 0.3, stroke: COLORS[c], "stroke-width": 2 });
-const line = (d, width = 1.6) => svg("path", { d, fill: "none", stroke: "var(--arrow)", "stroke-width": width });
-const tip = (x, y, turn) => svg("path", { d: "M-5,-3.5L1,0L-5,3.5Z", class: "head", transform: `translate(${x} ${y}) rotate(${turn})` });
-const cloud = (x, y, c) => [[0, 0], [8, 5], [-7, 6], [3, -8], [-5, -6], [11, -4]].map(([dx, dy]) => dot(x + dx, y + dy, c, 3));
-const fewStates = (n, c) => Array.from({ length: n }, (_, k) => blob(18 + (84 / Math.max(1, n - 1)) * k * (n > 1), 35 + (k % 2 ? -10 : 10) * (n > 1), 12, 12, c[k]));
-export const THUMBS = {
-  clusters: () => thumb("Three groups of dots", ...cloud(26, 24, 0), ...cloud(62, 48, 1), ...cloud(96, 22, 2)),
-  auto: () => thumb("Groups of dots, and a question mark", ...cloud(26, 24, 0), ...cloud(62, 48, 1), ...cloud(96, 22, 2), svg("text", { x: 60, y: 26, "text-anchor": "middle", style: { "font-size": "22px", "font-weight": 700 } }, "?")),
-  states: () => thumb("Three states, visited one after another", ...fewStates(3, [0, 1, 2]), line("M30,41L48,30M72,30L90,41", 2), tip(49, 29, -30), tip(91, 42, 30)),
-  someStates: () => thumb("A model of two states and one of four", blob(24, 18, 11, 11, 0), blob(58, 18, 11, 11, 1), blob(14, 52, 9, 9, 0), blob(44, 52, 9, 9, 1), blob(74, 52, 9, 9, 2), blob(104, 52, 9, 9, 5), line("M36,18H45M24,52H33M54,52H63M84,52H93", 1.8), tip(47, 18, 0), tip(35, 52, 0), tip(65, 52, 0), tip(95, 52, 0)),
-  several: () => thumb("The same dots in two and in four groups", ...cloud(22, 20, 0), ...cloud(44, 44, 0), ...cloud(38, 8, 1).slice(0, 0), line("M60,8V62", 1), ...cloud(80, 18, 1), ...cloud(104, 26, 2), ...cloud(84, 52, 5)),
-  diag: () => thumb("An upright ellipse", blob(40, 35, 26, 14, 4), blob(90, 35, 12, 24, 5)),
-  full: () => thumb("A tilted ellipse", blob(40, 35, 30, 11, 4, -35), blob(92, 35, 26, 10, 5, 50)),
-  ergodic: () => thumb("States with arrows in both directions", dot(25, 35, 0, 9), dot(60, 35, 1, 9), dot(95, 35, 2, 9), line("M33,29Q42,22 51,29M51,41Q42,48 33,41M68,29Q77,22 86,29M86,41Q77,48 68,41M92,24Q60,-6 28,24"), tip(52, 30, 40), tip(32, 40, 220), tip(87, 30, 40), tip(67, 40, 220), tip(28, 25, 135)),
-  "left-right": () => thumb("States with arrows in one direction", dot(25, 35, 0, 9), dot(60, 35, 1, 9), dot(95, 35, 2, 9), line("M35,35H48M70,35H83", 2.2), tip(50, 35, 0), tip(85, 35, 0)),
-  "left-right-skip": () => thumb("States with arrows in one direction that may skip one", dot(25, 40, 0, 9), dot(60, 40, 1, 9), dot(95, 40, 2, 9), line("M35,40H48M70,40H83M28,30Q60,0 90,30", 2), tip(50, 40, 0), tip(85, 40, 0), tip(91, 31, 45)),
-  tau: () => thumb("A short and a long sequence", line("M10,24H55", 3), dot(10, 24, 0), dot(25, 24, 1), dot(40, 24, 0), dot(55, 24, 2), line("M10,50H110", 3), ...[10, 25, 40, 55, 70, 85, 100, 110].map((x, k) => dot(x, 50, k % 3))),
-  mix: () => thumb("One state made of two ellipses", blob(44, 35, 24, 14, 4, 20), blob(80, 35, 20, 13, 4, -30)),
-  starts: () => thumb("Several climbs, one of which reaches the top", line("M8,60C30,58 40,40 110,38"), line("M8,60C25,50 40,26 110,24"), line("M8,60C20,30 40,12 110,10", 3)),
-  seed: () => thumb("Two dice", svg("rect", { x: 22, y: 18, width: 32, height: 32, rx: 6, fill: "none", stroke: COLORS[4], "stroke-width": 2 }), dot(38, 34, 4), svg("rect", { x: 66, y: 18, width: 32, height: 32, rx: 6, fill: "none", stroke: COLORS[5], "stroke-width": 2 }), dot(75, 27, 5), dot(89, 41, 5)),
-  polish: () => thumb("A border between two groups is drawn again", ...cloud(34, 36, 0), ...cloud(84, 34, 1), svg("path", { d: "M60,6C52,30 68,40 58,66", fill: "none", stroke: "var(--arrow)", "stroke-width": 2, "stroke-dasharray": "4 3" })),
-  per: () => thumb("Several sequences of one person", dot(22, 35, 5, 8), line("M36,20H108M36,35H96M36,50H104", 3)),
-};

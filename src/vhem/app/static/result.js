@@ -15,12 +15,31 @@ const FILES = {
 export async function showResult(main, run) {
   const about = await get(`/api/runs/${run.id}/about`);
   const page = { main, run, about, panel: el("div", {}), open: null };
-  page.frame = el("iframe", { class: "report", src: `/api/runs/${run.id}/report`, title: `Report: ${run.data_name}, ${CLUSTERS(run)}`, sandbox: "allow-scripts allow-downloads" });
-  const tabs = [["Take away", takeAway], ["Names and colours", looks], ["Compare", comparing]];
-  const buttons = tabs.map(([name, draw]) => button(name, () => toggle(page, name, draw, buttons), { "aria-expanded": "false" }));
+  page.frame = el("iframe", {
+    class: "report",
+    src: `/api/runs/${run.id}/report`,
+    title: `Report: ${run.data_name}, ${CLUSTERS(run)}`,
+    sandbox: "allow-scripts allow-downloads",
+  });
+  const tabs = [
+    ["Take away", takeAway],
+    ["Names and colours", looks],
+    ...(about.testable ? [["Statistics", statistics]] : []),
+    ["Compare", comparing],
+  ];
+  const buttons = tabs.map(([name, draw]) =>
+    button(name, () => toggle(page, name, draw, buttons), { "aria-expanded": "false" }),
+  );
   main.replaceChildren(
     el("h1", { class: "title" }, `${run.data_name}: ${CLUSTERS(run)}`),
-    el("div", { class: "toolbar" }, slider(page), buttons, el("a", { class: "button", href: `#/new/${run.id}` }, "New people"), el("a", { class: "button", href: `#/model/${run.data}` }, "Run again, differently")),
+    el(
+      "div",
+      { class: "toolbar" },
+      slider(page),
+      buttons,
+      el("a", { class: "button", href: `#/new/${run.id}` }, "New people"),
+      el("a", { class: "button", href: `#/model/${run.data}` }, "Run again, differently"),
+    ),
     page.panel,
     why(run) || "",
     page.frame,
@@ -33,7 +52,11 @@ function why(run) {
   const tried = n_clusters.map((k, i) => `${k}: ${stability[i].toFixed(2)}`).join(", ");
   const best = Math.max(...stability);
   const caution = best < 0.7 ? " None is stable: there may be no clusters in these data." : "";
-  return el("p", { class: "hint" }, `${run.clusters} clusters were chosen because different halves of the data agree best on them (agreement by number of clusters: ${tried}; 1 means always).${caution}`);
+  return el(
+    "p",
+    { class: "hint" },
+    `${run.clusters} clusters were chosen because different halves of the data agree best on them (agreement by number of clusters: ${tried}; 1 means always).${caution}`,
+  );
 }
 function toggle(page, name, draw, buttons) {
   page.open = page.open === name ? null : name;
@@ -44,7 +67,16 @@ function slider({ run, about }) {
   if (about.siblings.length < 2) return null;
   const at = about.siblings.findIndex((one) => one.clusters === run.clusters);
   const shown = el("output", {}, String(run.clusters));
-  const input = el("input", { type: "range", id: "k", min: 0, max: about.siblings.length - 1, step: 1, value: at, "aria-label": "Number of clusters", "aria-valuetext": CLUSTERS(run) });
+  const input = el("input", {
+    type: "range",
+    id: "k",
+    min: 0,
+    max: about.siblings.length - 1,
+    step: 1,
+    value: at,
+    "aria-label": "Number of clusters",
+    "aria-valuetext": CLUSTERS(run),
+  });
   input.addEventListener("input", () => {
     shown.textContent = String(about.siblings[input.value].clusters);
     input.setAttribute("aria-valuetext", `${shown.textContent} clusters`);
@@ -55,49 +87,87 @@ function slider({ run, about }) {
 function takeAway({ run, about }) {
   const link = (href, text) => el("li", {}, el("a", { class: "button", href, download: "" }, text));
   const files = about.files.filter((name) => FILES[name]);
-  const copy = (text) => button("Copy", async (event) => {
-    await navigator.clipboard.writeText(text);
-    event.target.textContent = "Copied";
-    say("Copied");
-  });
+  const copy = (text) =>
+    button("Copy", async (event) => {
+      await navigator.clipboard.writeText(text);
+      event.target.textContent = "Copied";
+      say("Copied");
+    });
   const commands = about.commands.join("\n");
   return el(
     "section",
     { class: "panel", "aria-labelledby": "take-title" },
     el("h2", { id: "take-title" }, "Take away"),
-    el("ul", { class: "downloads" }, link(`/api/runs/${run.id}/zip`, "Everything (zip)"), files.sort((a, b) => Object.keys(FILES).indexOf(a) - Object.keys(FILES).indexOf(b)).map((name) => link(`/api/runs/${run.id}/file/${name}`, FILES[name])), link(`/api/runs/${run.id}/script`, "Python script that repeats it")),
+    el(
+      "ul",
+      { class: "downloads" },
+      link(`/api/runs/${run.id}/zip`, "Everything (zip)"),
+      files
+        .sort((a, b) => Object.keys(FILES).indexOf(a) - Object.keys(FILES).indexOf(b))
+        .map((name) => link(`/api/runs/${run.id}/file/${name}`, FILES[name])),
+      link(`/api/runs/${run.id}/script`, "Python script that repeats it"),
+    ),
     el("h3", {}, "The same on the command line, in the folder of your table"),
     el("div", { class: "copy" }, el("pre", { tabindex: 0 }, el("code", { id: "commands" }, commands)), copy(commands)),
     el("p", { class: "muted" }, "Figures are saved with the buttons below each of them in the report."),
   );
 }
 function looks(page) {
-  const { run, about } = page, look = run.look || {};
-  const names = about.sizes.map((n, k) => el("input", { value: (look.names || [])[k] || "", placeholder: `Cluster ${k + 1}`, maxlength: 80, "aria-label": `Name of cluster ${k + 1}, ${n} members` }));
-  const colors = Array.from({ length: about.states }, (_, k) => el("input", { type: "color", value: ((look.colors || [])[k] || COLORS[k % COLORS.length]).toLowerCase(), "aria-label": `Colour of state ${k + 1}` }));
+  const { run, about } = page,
+    look = run.look || {};
+  const names = about.sizes.map((n, k) =>
+    el("input", {
+      value: (look.names || [])[k] || "",
+      placeholder: `Cluster ${k + 1}`,
+      maxlength: 80,
+      "aria-label": `Name of cluster ${k + 1}, ${n} members`,
+    }),
+  );
+  const colors = Array.from({ length: about.states }, (_, k) =>
+    el("input", {
+      type: "color",
+      value: ((look.colors || [])[k] || COLORS[k % COLORS.length]).toLowerCase(),
+      "aria-label": `Colour of state ${k + 1}`,
+    }),
+  );
   const panel = el("section", { class: "panel", "aria-labelledby": "look-title" });
   const crop = about.dims === 2 ? cropper(page, look) : null;
-  const apply = primary("Apply", () => attempt(panel, async () => {
-    apply.disabled = true;
-    apply.textContent = "Drawing …";
-    const chosen = colors.map((c) => c.value), usual = chosen.every((c, k) => c === COLORS[k % COLORS.length].toLowerCase());
-    try {
-      page.run.look = { names: names.map((n) => n.value), colors: usual ? [] : chosen, crop: crop ? crop.value() : null };
-      await post(`/api/runs/${run.id}/look`, page.run.look);
-      page.frame.src = `/api/runs/${run.id}/report?${Date.now()}`;
-      page.about = await get(`/api/runs/${run.id}/about`);
-      say("The report has been drawn again.");
-    } finally {
-      apply.disabled = false;
-      apply.textContent = "Apply";
-    }
-  }));
+  const apply = primary("Apply", () =>
+    attempt(panel, async () => {
+      apply.disabled = true;
+      apply.textContent = "Drawing …";
+      const chosen = colors.map((c) => c.value),
+        usual = chosen.every((c, k) => c === COLORS[k % COLORS.length].toLowerCase());
+      try {
+        page.run.look = {
+          names: names.map((n) => n.value),
+          colors: usual ? [] : chosen,
+          crop: crop ? crop.value() : null,
+        };
+        await post(`/api/runs/${run.id}/look`, page.run.look);
+        page.frame.src = `/api/runs/${run.id}/report?${Date.now()}`;
+        page.about = await get(`/api/runs/${run.id}/about`);
+        say("The report has been drawn again.");
+      } finally {
+        apply.disabled = false;
+        apply.textContent = "Apply";
+      }
+    }),
+  );
   panel.append(
     el("h2", { id: "look-title" }, "Names and colours"),
     el("h3", {}, "Names of the clusters"),
-    el("div", { class: "fields" }, names.map((input, k) => el("label", {}, `${k + 1}`, input))),
+    el(
+      "div",
+      { class: "fields" },
+      names.map((input, k) => el("label", {}, `${k + 1}`, input)),
+    ),
     el("h3", {}, "Colours of the states"),
-    el("div", { class: "fields" }, colors.map((input, k) => el("label", {}, `${k + 1}`, input))),
+    el(
+      "div",
+      { class: "fields" },
+      colors.map((input, k) => el("label", {}, `${k + 1}`, input)),
+    ),
     ...(crop ? [el("h3", {}, "Part of the picture that is shown"), crop.node] : []),
     el("div", { class: "onward" }, apply),
   );
@@ -106,28 +176,54 @@ function looks(page) {
 // Choose the part of the picture by dragging over it, or by typing its edges.
 function cropper({ run, about }, look) {
   const labels = ["left", "right", "bottom", "top"];
-  const inputs = labels.map((name, k) => el("input", { type: "number", step: "any", class: "narrow", value: look.crop ? look.crop[k] : "", placeholder: "all", "aria-label": `Edge: ${name}` }));
-  const fields = el("div", { class: "fields" }, inputs.map((input, k) => el("label", {}, labels[k], input)), button("Show all", () => {
-    inputs.forEach((input) => (input.value = ""));
-    document.querySelectorAll(".crop i").forEach((box) => box.removeAttribute("style"));
-  }));
+  const inputs = labels.map((name, k) =>
+    el("input", {
+      type: "number",
+      step: "any",
+      class: "narrow",
+      value: look.crop ? look.crop[k] : "",
+      placeholder: "all",
+      "aria-label": `Edge: ${name}`,
+    }),
+  );
+  const fields = el(
+    "div",
+    { class: "fields" },
+    inputs.map((input, k) => el("label", {}, labels[k], input)),
+    button("Show all", () => {
+      inputs.forEach((input) => (input.value = ""));
+      document.querySelectorAll(".crop i").forEach((box) => box.removeAttribute("style"));
+    }),
+  );
   const value = () => (inputs.every((input) => input.value !== "") ? inputs.map((input) => Number(input.value)) : null);
   if (!about.picture) return { node: fields, value };
-  const image = el("img", { src: `/api/data/${run.data}/picture`, alt: "The picture that was looked at; drag over the part to show", draggable: "false" });
-  const box = el("i", {}), place = el("div", { class: "crop" }, image, box);
+  const image = el("img", {
+    src: `/api/data/${run.data}/picture`,
+    alt: "The picture that was looked at; drag over the part to show",
+    draggable: "false",
+  });
+  const box = el("i", {}),
+    place = el("div", { class: "crop" }, image, box);
   let from = null;
   const at = (event) => {
     const edge = image.getBoundingClientRect();
-    return [Math.min(1, Math.max(0, (event.clientX - edge.left) / edge.width)), Math.min(1, Math.max(0, (event.clientY - edge.top) / edge.height))];
+    return [
+      Math.min(1, Math.max(0, (event.clientX - edge.left) / edge.width)),
+      Math.min(1, Math.max(0, (event.clientY - edge.top) / edge.height)),
+    ];
   };
   const draw = ([x, y], [u, v]) => {
     const style = { left: Math.min(x, u), top: Math.min(y, v), width: Math.abs(u - x), height: Math.abs(v - y) };
     Object.entries(style).forEach(([key, share]) => box.style.setProperty(key, `${100 * share}%`));
-    const w = image.naturalWidth, h = image.naturalHeight;
-    [Math.min(x, u) * w, Math.max(x, u) * w, Math.max(y, v) * h, Math.min(y, v) * h].forEach((edge, k) => (inputs[k].value = Math.round(edge)));
+    const w = image.naturalWidth,
+      h = image.naturalHeight;
+    [Math.min(x, u) * w, Math.max(x, u) * w, Math.max(y, v) * h, Math.min(y, v) * h].forEach(
+      (edge, k) => (inputs[k].value = Math.round(edge)),
+    );
   };
   const shown = () => {
-    const w = image.naturalWidth, h = image.naturalHeight;
+    const w = image.naturalWidth,
+      h = image.naturalHeight;
     if (look.crop && w) draw([look.crop[0] / w, look.crop[3] / h], [look.crop[1] / w, look.crop[2] / h]);
   };
   image.addEventListener("load", shown);
@@ -139,9 +235,42 @@ function cropper({ run, about }, look) {
   place.addEventListener("pointerup", () => (from = null));
   return { node: el("div", {}, place, fields), value };
 }
+function statistics({ run, about }) {
+  const panel = el("section", { class: "panel", "aria-labelledby": "statistics-title" });
+  const go = primary(about.statistics ? "Test them again" : "Test the clusters", () =>
+    attempt(panel, async () => {
+      const made = await post(`/api/runs/${run.id}/statistics`);
+      location.hash = `#/run/${made.id}`;
+    }),
+  );
+  const words = about.statistics
+    ? "The report has a section Statistics; its tables, for a paper, are in the zip file."
+    : "Are the clusters more than chance, and how do they differ? The whole clustering is repeated on many simulated data sets, which takes about as long as 200 runs. It waits its turn, and you can go on meanwhile; the report then has a section Statistics.";
+  panel.append(
+    el("h2", { id: "statistics-title" }, "Statistics"),
+    el("p", {}, words),
+    el("div", { class: "onward" }, go),
+  );
+  return panel;
+}
 function comparing({ run, about }) {
-  const same = about.others.filter((other) => other.data === run.data), others = [...same, ...about.others.filter((other) => other.data !== run.data)];
+  const same = about.others.filter((other) => other.data === run.data),
+    others = [...same, ...about.others.filter((other) => other.data !== run.data)];
   if (!others.length) return el("section", { class: "panel" }, el("p", {}, "There is no other finished run yet."));
-  const choice = el("select", { id: "other" }, others.map((other) => el("option", { value: other.id }, other.name)));
-  return el("section", { class: "panel", "aria-labelledby": "compare-title" }, el("h2", { id: "compare-title" }, "Compare with another run"), el("div", { class: "fields" }, el("label", {}, "Run", choice), primary("Side by side", () => (location.hash = `#/compare/${run.id}/${choice.value}`))));
+  const choice = el(
+    "select",
+    { id: "other" },
+    others.map((other) => el("option", { value: other.id }, other.name)),
+  );
+  return el(
+    "section",
+    { class: "panel", "aria-labelledby": "compare-title" },
+    el("h2", { id: "compare-title" }, "Compare with another run"),
+    el(
+      "div",
+      { class: "fields" },
+      el("label", {}, "Run", choice),
+      primary("Side by side", () => (location.hash = `#/compare/${run.id}/${choice.value}`)),
+    ),
+  );
 }

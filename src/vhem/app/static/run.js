@@ -1,16 +1,25 @@
 // A run: how far it is, while it runs; its result, once it is done.
 import { el } from "./drawing.js";
 import { get, post, say, watch } from "./api.js";
-import { attempt, button, CLUSTERS, duration, markStep, primary, problem, section } from "./parts.js";
+import { attempt, button, duration, markStep, primary, problem, section, TITLE } from "./parts.js";
 import { boundCurve } from "./pictures.js";
 import { showResult } from "./result.js";
 
-const COMMANDS = { number: "Comparing numbers of clusters", cluster: "Clustering", report: "Writing the report" };
+const COMMANDS = {
+  compare: "Testing the clusters",
+  number: "Comparing numbers of clusters",
+  cluster: "Clustering",
+  report: "Writing the report",
+};
 
 export async function showRun(main, id) {
   const page = { main, id, state: null };
   watch(async () => {
     const run = await get(`/api/runs/${id}`);
+    if (run.state === "done" && run.of) {
+      location.hash = `#/run/${run.of}`;
+      return null;
+    }
     if (run.state === "done") {
       if (page.state) say("The run is done.");
       markStep(3);
@@ -25,22 +34,39 @@ export async function showRun(main, id) {
 // The parts of the page that stay while a run is in one state.
 function frame(page, run) {
   page.state = run.state;
-  page.title = el("h1", { class: "title" }, `${run.data_name}: ${CLUSTERS(run)}`);
-  page.bar = el("div", { class: "bar", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 }, el("i", {}));
+  page.title = el("h1", { class: "title" }, TITLE(run));
+  page.bar = el(
+    "div",
+    { class: "bar", role: "progressbar", "aria-label": "Progress", "aria-valuemin": 0, "aria-valuemax": 100 },
+    el("i", {}),
+  );
   page.list = el("ol", { class: "stages" });
   page.detail = el("p", { class: "muted detail" });
   page.curve = el("div", { class: "figure curve" });
   page.actions = el("div", { class: "onward" });
   const parts = [page.title];
   if (run.state === "failed") parts.push(problem(run.error));
-  if (run.state === "stopped") parts.push(el("p", { class: "notice pad", role: "status" }, "Stopped. What was finished is kept."));
-  if (run.state === "queued") parts.push(el("p", { role: "status" }, "Waiting for another run to end; it starts by itself."));
-  if (run.state === "running") parts.push(section("Progress", page.list, page.bar, page.detail, page.curve, el("p", { class: "muted" }, "You may close this page: the run goes on, and is found under Runs.")));
+  if (run.state === "stopped")
+    parts.push(el("p", { class: "notice pad", role: "status" }, "Stopped. What was finished is kept."));
+  if (run.state === "queued")
+    parts.push(el("p", { role: "status" }, "Waiting for another run to end; it starts by itself."));
+  if (run.state === "running")
+    parts.push(
+      section(
+        "Progress",
+        page.list,
+        page.bar,
+        page.detail,
+        page.curve,
+        el("p", { class: "muted" }, "You may close this page: the run goes on, and is found under Runs."),
+      ),
+    );
   page.main.replaceChildren(...parts, page.actions);
   actions(page, run);
 }
 function actions(page, run) {
-  const act = (path) => attempt(page.actions, async () => (await post(`/api/runs/${page.id}/${path}`), showRun(page.main, page.id)));
+  const act = (path) =>
+    attempt(page.actions, async () => (await post(`/api/runs/${page.id}/${path}`), showRun(page.main, page.id)));
   const settings = el("a", { class: "button", href: `#/model/${run.data}` }, "Change the settings");
   if (run.state === "running" || run.state === "queued") {
     const stop = button("Stop", () => {
@@ -49,14 +75,21 @@ function actions(page, run) {
       attempt(page.actions, () => post(`/api/runs/${page.id}/stop`));
     });
     page.actions.replaceChildren(stop);
-  } else page.actions.replaceChildren(primary(run.state === "failed" ? "Try again" : "Resume", () => act("again")), settings);
+  } else
+    page.actions.replaceChildren(
+      primary(run.state === "failed" ? "Try again" : "Resume", () => act("again")),
+      settings,
+    );
 }
 function update(page, run) {
   if (run.state !== "running") return;
-  const { progress } = run, passed = run.now - run.started;
-  page.title.textContent = `${run.data_name}: ${CLUSTERS(run)}`;
+  const { progress } = run,
+    passed = run.now - run.started;
+  page.title.textContent = TITLE(run);
   const stages = stagesOf(run);
-  page.list.replaceChildren(...stages.map(([name, state]) => el("li", { class: state, "aria-current": state === "now" ? "step" : null }, name)));
+  page.list.replaceChildren(
+    ...stages.map(([name, state]) => el("li", { class: state, "aria-current": state === "now" ? "step" : null }, name)),
+  );
   const share = progress.done === null ? null : Math.round(100 * progress.done);
   page.bar.classList.toggle("unknown", share === null);
   page.bar.firstChild.style.setProperty("width", `${share ?? 100}%`);
@@ -64,11 +97,15 @@ function update(page, run) {
   else page.bar.setAttribute("aria-valuenow", share);
   const left = timeLeft(run, passed);
   page.detail.textContent = [progress.detail, `${duration(passed)} so far`, left].filter(Boolean).join(" · ");
-  if (progress.bounds.length > 1) page.curve.replaceChildren(el("h3", {}, "The bound rises: the clusters explain the data better and better"), boundCurve(progress.bounds));
+  if (progress.bounds.length > 1)
+    page.curve.replaceChildren(
+      el("h3", {}, "The bound rises: the clusters explain the data better and better"),
+      boundCurve(progress.bounds),
+    );
   else page.curve.replaceChildren();
 }
 function stagesOf(run) {
-  const commands = run.range ? ["number", "cluster", "report"] : ["cluster", "report"];
+  const commands = run.of ? ["compare", "report"] : run.range ? ["number", "cluster", "report"] : ["cluster", "report"];
   const at = commands.indexOf(run.progress.command);
   return commands.flatMap((name, k) => {
     const state = k < at ? "past" : k === at ? "now" : "ahead";

@@ -1,7 +1,7 @@
 // The first page: drop a table, or try the demo. And the list of runs.
 import { count, el } from "./drawing.js";
 import { get, post, remove, send, watch } from "./api.js";
-import { ago, attempt, button, CLUSTERS, dropZone, primary, section, STATES } from "./parts.js";
+import { ago, attempt, button, CLUSTERS, dropZone, primary, section, STATES, TITLE } from "./parts.js";
 
 const ACCEPT = ".csv,.tsv,.txt,.gz,.xlsx,.xls,.xlsm,.xlsb,.ods,.parquet,.pq,.npz,.bvh";
 
@@ -10,7 +10,9 @@ export async function showStart(main) {
   const upload = (file) =>
     attempt(said, async () => {
       said.replaceChildren(el("p", { class: "muted", role: "status" }, `Reading ${file.name} …`));
-      const made = await send(`/api/data?name=${encodeURIComponent(file.name)}`, file).finally(() => said.replaceChildren());
+      const made = await send(`/api/data?name=${encodeURIComponent(file.name)}`, file).finally(() =>
+        said.replaceChildren(),
+      );
       location.hash = `#/data/${made.id}`;
     });
   const demo = primary("Try it with an example", (event) =>
@@ -25,8 +27,17 @@ export async function showStart(main) {
       "section",
       { class: "hero", "aria-labelledby": "hero-title" },
       el("h1", { id: "hero-title" }, "Which sequences belong together?"),
-      el("p", { class: "hint" }, "Eye movements, gestures, sensor recordings, life courses: drop a table with one row per observation. You get groups of people who behave alike, a model of what is typical of each group, and a report to share."),
-      dropZone({ label: "Drop a table here, or click to choose one", hint: "csv, Excel, Parquet or npz", accept: ACCEPT, onfile: upload }),
+      el(
+        "p",
+        { class: "hint" },
+        "Eye movements, gestures, sensor recordings, life courses: drop a table with one row per observation. You get groups of people who behave alike, a model of what is typical of each group, and a report to share.",
+      ),
+      dropZone({
+        label: "Drop a table here, or click to choose one",
+        hint: "csv, Excel, Parquet or npz",
+        accept: ACCEPT,
+        onfile: upload,
+      }),
       el("p", { class: "or" }, "No table at hand? ", demo),
       said,
     ),
@@ -40,8 +51,15 @@ function tableList(data, again) {
     const place = el("li", {});
     place.append(
       el("a", { href: `#/data/${table.id}` }, table.name),
-      el("span", { class: "muted" }, `${(table.bytes / 1e6).toFixed(table.bytes < 1e6 ? 2 : 0)} MB, ${ago(table.made)}`),
-      button("Remove", () => attempt(place, async () => (await remove(`/api/data/${table.id}`), again())), { "aria-label": `Remove ${table.name}`, class: "button quiet" }),
+      el(
+        "span",
+        { class: "muted" },
+        `${(table.bytes / 1e6).toFixed(table.bytes < 1e6 ? 2 : 0)} MB, ${ago(table.made)}`,
+      ),
+      button("Remove", () => attempt(place, async () => (await remove(`/api/data/${table.id}`), again())), {
+        "aria-label": `Remove ${table.name}`,
+        class: "button quiet",
+      }),
     );
     return place;
   };
@@ -51,12 +69,18 @@ function runList(runs, title, again) {
   const row = (run) => {
     const place = el("li", {});
     place.append(
-      el("a", { href: `#/run/${run.id}` }, `${run.data_name}: ${CLUSTERS(run)}`),
+      el("a", { href: `#/run/${run.id}` }, TITLE(run)),
       el("span", { class: `state ${run.state}` }, STATES[run.state]),
       el("span", { class: "muted" }, ago(run.made)),
       run.state === "running" || run.state === "queued"
-        ? button("Stop", () => attempt(place, async () => (await post(`/api/runs/${run.id}/stop`), again())), { class: "button quiet", "aria-label": `Stop ${run.data_name}, ${CLUSTERS(run)}` })
-        : button("Remove", () => attempt(place, async () => (await remove(`/api/runs/${run.id}`), again())), { class: "button quiet", "aria-label": `Remove ${run.data_name}, ${CLUSTERS(run)}` }),
+        ? button("Stop", () => attempt(place, async () => (await post(`/api/runs/${run.id}/stop`), again())), {
+            class: "button quiet",
+            "aria-label": `Stop ${run.data_name}, ${CLUSTERS(run)}`,
+          })
+        : button("Remove", () => attempt(place, async () => (await remove(`/api/runs/${run.id}`), again())), {
+            class: "button quiet",
+            "aria-label": `Remove ${run.data_name}, ${CLUSTERS(run)}`,
+          }),
     );
     return place;
   };
@@ -70,7 +94,10 @@ export async function showRuns(main) {
     if (now !== shown) {
       shown = now;
       const none = el("p", {}, "Nothing has been run yet. ", el("a", { href: "#/" }, "Start with a table"), ".");
-      main.replaceChildren(el("h1", { class: "title" }, count(runs.length, "run")), runs.length ? runList(runs, "One after another, the latest first", draw) : none);
+      main.replaceChildren(
+        el("h1", { class: "title" }, count(runs.length, "run")),
+        runs.length ? runList(runs, "One after another, the latest first", draw) : none,
+      );
     }
     return 1000;
   };

@@ -43,7 +43,12 @@ function standalone(drawn) {
 function figureName(drawn) {
   const heading = drawn.closest(".card, #details, section");
   const name = (heading && heading.querySelector("h3, h2")) || document.querySelector("h1");
-  return name.firstChild.textContent.trim().replace(/[^\p{L}\p{N}]+/gu, "-").slice(0, 60) || "figure";
+  return (
+    name.firstChild.textContent
+      .trim()
+      .replace(/[^\p{L}\p{N}]+/gu, "-")
+      .slice(0, 60) || "figure"
+  );
 }
 function saveSvg(drawn) {
   download(new Blob([standalone(drawn).text], { type: "image/svg+xml" }), `${figureName(drawn)}.svg`);

@@ -56,12 +56,19 @@ function showMoved() {
   }
   const rows = FOUND.moved
     .slice(0, 300)
-    .map(([name, i, j]) => el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, ONE.names[i]), el("td", {}, OTHER.names[j])));
+    .map(([name, i, j]) =>
+      el("tr", {}, el("th", { scope: "row" }, name), el("td", {}, ONE.names[i]), el("td", {}, OTHER.names[j])),
+    );
   const head = ["Member", ONE.title, OTHER.title].map((name) => el("th", { scope: "col" }, name));
   byId("moved").append(
-    el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Members that changed sides" }, el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows))),
+    el(
+      "div",
+      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Members that changed sides" },
+      el("table", {}, el("thead", {}, el("tr", {}, head)), el("tbody", {}, rows)),
+    ),
   );
-  if (FOUND.moved.length > 300) byId("moved").append(el("p", { class: "muted" }, `and ${FOUND.moved.length - 300} more`));
+  if (FOUND.moved.length > 300)
+    byId("moved").append(el("p", { class: "muted" }, `and ${FOUND.moved.length - 300} more`));
 }
 byId("sentence").textContent = agreementText();
 drawCrossed();
