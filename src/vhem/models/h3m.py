@@ -285,6 +285,10 @@ class H3M(NamedChannels, GaussianView, Immutable):
         """How much data each HMM was learned from."""
         return Evidence(self.n_sequences, self.n_frames)
 
+    def with_posterior(self, posterior: ModelPosterior | None) -> H3M:
+        """Return the same HMMs with another posterior, or without one."""
+        return self._of(self.parameters, self.weights, self.ids, posterior)
+
     @property
     def parameters(self) -> Models:
         """The arrays as the kernels take them; the same memory."""
