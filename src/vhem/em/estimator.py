@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.phrases import Count
 from vhem._support.saving import Saveable
 from vhem.em.display import showing
@@ -40,6 +41,26 @@ class Estimator(Saveable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             lines.append(f"{Count(len(labels)):member} in {Count(len(sizes)):cluster}, of sizes {shown}")
         learned = {name: value for name, value in sorted(vars(self).items()) if name.endswith("_") and name[0] != "_"}
         return "\n".join([*lines, *(f"    {name}: {_short(value)}" for name, value in learned.items())])
+
+
+class Clusterer(ClusterMixin, Estimator):  # type: ignore[misc]
+    """Base of estimators that assign every input to a cluster."""
+
+    labels_: IntArray
+
+    def fit_predict(self, X: Any, y: Any = None, **kwargs: Any) -> IntArray:
+        """Fit to `X`, with what `fit` takes besides, and return the cluster of each of its members."""
+        return np.asarray(self.fit(X, y, **kwargs).labels_)
+
+
+class EMClusterer(Clusterer):
+    """Base of estimators that do so by EM."""
+
+    responsibilities_: FloatArray
+    lower_bound_: float
+    lower_bounds_: FloatArray
+    n_iter_: int
+    converged_: bool
 
 
 def _course(fit: Any) -> list[str]:

@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -16,7 +15,7 @@ from vhem._support.errors import Count, InputError
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn_of_run
-from vhem.em.estimator import Estimator
+from vhem.em.estimator import EMClusterer
 from vhem.em.loop import Limits, Run
 from vhem.em.parameters import check_parameters, documented
 from vhem.kernels import lds as kernels
@@ -31,7 +30,7 @@ _GROWTH_ITERATIONS = 15  # EM iterations between two splits
 
 
 @documented
-class DynamicTextureMixture(ClusterMixin, Estimator):  # type: ignore[misc]
+class DynamicTextureMixture(EMClusterer):
     """Learn a mixture of linear dynamical systems from sequences by EM.
 
     Parameters
@@ -87,12 +86,6 @@ class DynamicTextureMixture(ClusterMixin, Estimator):  # type: ignore[misc]
     """
 
     model_: MixtureOfLDS
-    labels_: IntArray
-    responsibilities_: FloatArray
-    lower_bound_: float
-    lower_bounds_: FloatArray
-    n_iter_: int
-    converged_: bool
 
     def __init__(
         self,
@@ -135,11 +128,6 @@ class DynamicTextureMixture(ClusterMixin, Estimator):  # type: ignore[misc]
         self.model_ = keep(self, best, ordered=not isinstance(self.init, MixtureOfLDS))
         warn_of_run(best, type(self).__name__, self.max_iter, self.tol)
         return self
-
-    def fit_predict(self, X: SequencesLike, y: Any = None, **kwargs: Any) -> IntArray:
-        """Learn from the sequences `X` and return the system of each."""
-        del kwargs
-        return self.fit(X, y).labels_
 
     def predict(self, X: SequencesLike) -> IntArray:
         """Return the most probable system of each sequence."""

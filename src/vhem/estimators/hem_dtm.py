@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -15,7 +14,7 @@ from vhem._support.errors import InputError, InputTypeError
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.dynamic_textures import TextureProblem, Textures, keep, warn_of_run
-from vhem.em.estimator import Estimator
+from vhem.em.estimator import EMClusterer
 from vhem.em.loop import Limits, Run
 from vhem.em.parameters import check_parameters, documented
 from vhem.em.reduce import weighted_choice
@@ -26,7 +25,7 @@ from vhem.models.lds import LinearDynamicalSystem, MixtureOfLDS
 
 
 @documented
-class HEMDynamicTextures(ClusterMixin, Estimator):  # type: ignore[misc]
+class HEMDynamicTextures(EMClusterer):
     """Reduce a mixture of linear dynamical systems to fewer (hierarchical EM).
 
     Expected log-likelihoods and statistics between systems are exact and cost time linear in τ; no sequence is drawn.
@@ -86,12 +85,6 @@ class HEMDynamicTextures(ClusterMixin, Estimator):  # type: ignore[misc]
     """
 
     centers_: MixtureOfLDS
-    labels_: IntArray
-    responsibilities_: FloatArray
-    lower_bound_: float
-    lower_bounds_: FloatArray
-    n_iter_: int
-    converged_: bool
 
     def __init__(
         self,
@@ -138,11 +131,6 @@ class HEMDynamicTextures(ClusterMixin, Estimator):  # type: ignore[misc]
             self.labels_ = self.responsibilities_.argmax(1)
         warn_of_run(best, type(self).__name__, self.max_iter, self.tol)
         return self
-
-    def fit_predict(self, X: MixtureOfLDS | list[LinearDynamicalSystem], y: Any = None, **kwargs: Any) -> IntArray:
-        """Cluster the systems of `X` and return the cluster of each."""
-        del kwargs
-        return self.fit(X, y).labels_
 
     def transform(self, X: MixtureOfLDS | LinearDynamicalSystem | list[LinearDynamicalSystem]) -> FloatArray:
         """Return E_ij, the expected log-likelihood of sequences of each system of `X` under each centre."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer
 from vhem._support.errors import InputTypeError
 from vhem._support.saving import register_estimator
-from vhem.em.estimator import Estimator
+from vhem.em.estimator import EMClusterer
 from vhem.em.parameters import documented
 from vhem.estimators.vhem import VHEM
 from vhem.models import GMM, H3M
@@ -21,7 +20,7 @@ MixtureLike = Any  #: GMM, a fitted scikit-learn GaussianMixture, or a list of s
 
 
 @documented
-class HEMGaussianMixture(ClusterMixin, Estimator):  # type: ignore[misc]
+class HEMGaussianMixture(EMClusterer):
     """Reduce a Gaussian mixture to fewer components (hierarchical EM).
 
     Virtual points from each component of the given mixture are explained by a smaller one; no point is ever drawn. The
@@ -79,12 +78,6 @@ class HEMGaussianMixture(ClusterMixin, Estimator):  # type: ignore[misc]
     """
 
     mixture_: GMM
-    labels_: IntArray
-    responsibilities_: FloatArray
-    lower_bound_: float
-    lower_bounds_: FloatArray
-    n_iter_: int
-    converged_: bool
 
     def __init__(
         self,
@@ -131,11 +124,6 @@ class HEMGaussianMixture(ClusterMixin, Estimator):  # type: ignore[misc]
             setattr(self, name, getattr(fit, name))
         self._reduction = fit
         return self
-
-    def fit_predict(self, X: MixtureLike, y: Any = None, **kwargs: Any) -> IntArray:
-        """Reduce `X` and return the component that each of its components was assigned to."""
-        del kwargs
-        return self.fit(X, y).labels_
 
     def predict_proba(self, X: MixtureLike) -> FloatArray:
         """Return the probability of each reduced component for each component of the mixture `X`."""

@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
@@ -17,7 +16,7 @@ from vhem._support.errors import NotConvergedWarning, warn, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED, STILL
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import register_estimator
-from vhem.em.estimator import Estimator
+from vhem.em.estimator import EMClusterer
 from vhem.em.fitting import FitPlan, given_start
 from vhem.em.genetic import evolved
 from vhem.em.grouped import Batch, Scale, still_channels
@@ -36,7 +35,7 @@ from vhem.sequences.channels import Channels
 
 
 @documented
-class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
+class MixtureOfHMMs(EMClusterer):
     """Learn a mixture of HMMs from sequences, and cluster them with it: EM-H3M.
 
     p(y) = Σ_k ω_k p(y | HMM k). The E-step assigns sequences, z_nk ∝ ω_k p(y_n | HMM k), the M-step is that of
@@ -103,12 +102,6 @@ class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
     """
 
     model_: H3M
-    labels_: IntArray
-    responsibilities_: FloatArray
-    lower_bound_: float
-    lower_bounds_: FloatArray
-    n_iter_: int
-    converged_: bool
     timed_out_: bool
     restarts_: list[Restart]
     n_empty_clusters_: int
@@ -193,10 +186,6 @@ class MixtureOfHMMs(ClusterMixin, Estimator):  # type: ignore[misc]
         self._keep(best, self._problem(best.state.models, batch, plan), sequences._remembered)
         self._warn(still_channels(sequences.X, sequences.offsets, sequences.channels))
         return self
-
-    def fit_predict(self, X: SequencesLike, y: Any = None, **kwargs: Any) -> IntArray:
-        """Learn the mixture and return the most probable HMM of each sequence."""
-        return self.fit(X, y, **kwargs).labels_
 
     def predict(self, X: SequencesLike) -> IntArray:
         """Return the most probable HMM of each sequence."""

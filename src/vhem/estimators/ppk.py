@@ -7,7 +7,6 @@ from typing import Any, Self
 import numpy as np
 from scipy.linalg import eigh
 from scipy.sparse.linalg import eigsh
-from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -15,7 +14,7 @@ from vhem._support.checks import check_choice, check_enough, check_in_range, che
 from vhem._support.errors import InputError
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
-from vhem.em.estimator import Estimator
+from vhem.em.estimator import Clusterer
 from vhem.em.parameters import check_parameters, documented
 from vhem.estimators.divergence import check_dimensions, divergence, expected_log_likelihood
 from vhem.estimators.vhem import VHEM
@@ -107,7 +106,7 @@ def _exponential(log_kernel: FloatArray) -> FloatArray:
 
 
 @documented
-class PPKClustering(ClusterMixin, Estimator):  # type: ignore[misc]
+class PPKClustering(Clusterer):
     """Cluster HMMs by spectral clustering of their pairwise affinities (SC-PPK).
 
     Affinities are computed between all pairs of inputs, the inputs are embedded by the leading eigenvectors of the
@@ -173,7 +172,6 @@ class PPKClustering(ClusterMixin, Estimator):  # type: ignore[misc]
     array([0.6, 0.4])
     """
 
-    labels_: IntArray
     affinity_: FloatArray
     temperature_: float
     embedding_: FloatArray
@@ -224,11 +222,6 @@ class PPKClustering(ClusterMixin, Estimator):  # type: ignore[misc]
         check_is_fitted(self)
         J = expected_log_likelihood(check_h3m("X", X), self.centers_, self.length, n_jobs=self.n_jobs)
         return np.asarray(J.argmax(1))
-
-    def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
-        """Cluster the HMMs of `X` and return the cluster of each."""
-        del kwargs
-        return self.fit(X, y).labels_
 
     def _check_parameters(self) -> None:
         check_parameters(self)

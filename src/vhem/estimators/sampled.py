@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -14,7 +13,7 @@ from vhem._support.errors import NotConvergedWarning, warn
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.cluster_starts import STARTS, CenterShape
-from vhem.em.estimator import Estimator
+from vhem.em.estimator import EMClusterer
 from vhem.em.grouped import Batch
 from vhem.em.loop import Limits, Run, run
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
@@ -45,7 +44,7 @@ def draw(h3m: H3M, n: int, tau: int, rng: np.random.Generator) -> tuple[Batch, I
 
 
 @documented
-class SampledHEM(ClusterMixin, Estimator):  # type: ignore[misc]
+class SampledHEM(EMClusterer):
     """Cluster HMMs by drawing sequences from them.
 
     Sequences are drawn from every input, and a mixture of HMMs is learned from them by EM, in which all sequences of
@@ -92,12 +91,6 @@ class SampledHEM(ClusterMixin, Estimator):  # type: ignore[misc]
     """
 
     centers_: H3M
-    labels_: IntArray
-    responsibilities_: FloatArray
-    lower_bound_: float
-    lower_bounds_: FloatArray
-    n_iter_: int
-    converged_: bool
 
     def __init__(
         self,
@@ -149,11 +142,6 @@ class SampledHEM(ClusterMixin, Estimator):  # type: ignore[misc]
         if not self.converged_ and self.tol > 0:
             warn(NotConvergedWarning("SampledHEM", "the objective", self.max_iter))
         return self
-
-    def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
-        """Cluster the HMMs of `X` and return the cluster of each."""
-        del kwargs
-        return self.fit(X, y).labels_
 
     def transform(self, X: H3M | HMM | list[HMM], random_state: Any = None) -> FloatArray:
         """Return the mean log-likelihood of sequences drawn from each HMM of `X` under each centre."""

@@ -8,18 +8,18 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import ClusterMixin
 from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough
 from vhem._support.errors import Count, FitWarning, InputError, warn
+from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.baum_welch import Fits
 from vhem.em.cluster_starts import ward_labels
-from vhem.em.estimator import Estimator
+from vhem.em.estimator import Clusterer
 from vhem.em.fitting import FitPlan, fit_batch, refitted
 from vhem.em.grouped import Batch, Scale
 from vhem.em.mixture_starts import fit_parts
@@ -43,7 +43,7 @@ _TOL = 1e-4
 
 
 @documented
-class SequenceClustering(ClusterMixin, Estimator):  # type: ignore[misc]
+class SequenceClustering(LabelFrame, Clusterer):
     """Cluster sequences, or people with several sequences each, and learn an HMM for each cluster.
 
     There are three stages, each starting from the one before. First, one HMM per item (a sequence, or all sequences of
@@ -100,7 +100,6 @@ class SequenceClustering(ClusterMixin, Estimator):  # type: ignore[misc]
     (1, 1, np.True_)
     """
 
-    labels_: IntArray
     responsibilities_: FloatArray
     centers_: H3M
     hmms_: H3M
@@ -186,10 +185,6 @@ class SequenceClustering(ClusterMixin, Estimator):  # type: ignore[misc]
         self._keep(polish.finished(polish.searched(best, rng)), batch, channels)
         self.candidates_ = {one.name: one.objective for one in candidates}
         return self
-
-    def fit_predict(self, X: SequencesLike, y: Any = None, **kwargs: Any) -> IntArray:
-        """Cluster the sequences of `X` and return the cluster of each item."""
-        return self.fit(X, y, **kwargs).labels_
 
     def predict(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> IntArray:
         """Return the most probable cluster of each sequence, or of each group of sequences."""

@@ -9,16 +9,17 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import ClusterMixin, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough, check_flag
 from vhem._support.errors import FitWarning, NotConvergedWarning, ParameterError, warn, warn_if_any
+from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.cluster_starts import STARTS, CenterShape, species_of_centers
-from vhem.em.estimator import Estimator
+from vhem.em.estimator import EMClusterer
 from vhem.em.genetic import POPULATION, evolved
 from vhem.em.how_sure import MOST, HowSure, until_sure
 from vhem.em.loop import Limits, Run, run
@@ -51,7 +52,7 @@ _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
 @documented
-class VHEM(ClusterMixin, TransformerMixin, Estimator):  # type: ignore[misc]
+class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
     """Cluster hidden Markov models by the distributions they represent.
 
     The inputs are an H3M, a weighted collection of HMMs. Each cluster is summarised by a new HMM, its centre, chosen so
@@ -181,12 +182,6 @@ class VHEM(ClusterMixin, TransformerMixin, Estimator):  # type: ignore[misc]
     """
 
     centers_: H3M
-    labels_: IntArray
-    responsibilities_: FloatArray
-    lower_bound_: float
-    lower_bounds_: FloatArray
-    n_iter_: int
-    converged_: bool
     restarts_: list[Restart]
     how_sure_: HowSure
     n_empty_clusters_: int
@@ -291,11 +286,6 @@ class VHEM(ClusterMixin, TransformerMixin, Estimator):  # type: ignore[misc]
             self.labels_ = self.responsibilities_.argmax(1)
         self._warn(runs[best], len(used))
         return self
-
-    def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
-        """Cluster the HMMs of `X` and return the cluster of each."""
-        del kwargs
-        return self.fit(X, y).labels_
 
     def transform(self, X: H3M | HMM | list[HMM]) -> FloatArray:
         """Return J, the expected log-likelihood of sequences of each HMM of `X` under each centre, (K, n_clusters)."""

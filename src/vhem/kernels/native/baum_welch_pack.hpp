@@ -305,6 +305,11 @@ class Pack {
     template <bool Missing>
     vec densities() {
         vec total = {};
+        if constexpr (Family::kMayBeDirect && !Mixture)
+            if (components.is_direct()) {
+                for (long t = 0; t < T; ++t) components.chances_of(x + t * d, S(), gain + t * S());
+                return total;
+            }
         for (long t = 0; t < T; ++t) {
             worker.checkpoint_at(t);
             const vec* frame = x + t * d;
@@ -378,6 +383,8 @@ class Pack {
 
     template <bool Missing>
     void add_all() {
+        if constexpr (Family::kMayBeDirect && !Mixture)
+            if (components.is_direct()) return count_all();
         if constexpr (States > 0 && !Mixture && !Family::kFullMoments && !Missing)
             add_frames();
         else
@@ -386,6 +393,13 @@ class Pack {
                 for (int g = 0; g < G; ++g)
                     add<Missing>(g, alpha[t * S() + g / M()] * (Mixture ? share[t * G + g] : splat(1.0)), x + t * d);
             }
+    }
+
+    void count_all() {
+        for (long t = 0; t < T; ++t) {
+            for (int s = 0; s < S(); ++s) sums[layout.occupancy + s] += alpha[t * S() + s];
+            components.count_codes(x + t * d, S(), alpha + t * S(), all_moments()[0]);
+        }
     }
 
     // All frames to the sums of all states at once.

@@ -227,7 +227,8 @@ class PartLanes {
     ivec table;  // where the tables of each lane's HMM begin
     int shift;   // and the distance of their entries, as a power of two
     vec *logs, *chances, *fresh_chances, *fresh, *table_prior, *linear_prior, *low;  // of learning
-    bool flat;                                                                      // whether the prior says nothing
+    bool flat;    // whether the prior says nothing
+    bool direct;  // whether all there is to learn is one table: its probabilities are then read as they are, without logs
 
   public:
     PartLanes(const PartRows& all, const PartPrepared& prepared, const PartAnchors& anchors, long G)
@@ -245,6 +246,7 @@ class PartLanes {
         gather_rows(k, all.coefficients, G * all.D, coefficients);
         table = reinterpret_cast<int64_t>(all.tables) + k * static_cast<int64_t>(G * all.W * sizeof(double));
         shift = 3;
+        direct = false;
     }
 
     ivec trusted(ivec complete) const { return all.full.d ? complete : ~ivec{}; }
@@ -291,6 +293,8 @@ class PartLanes {
         gather_rows(k, l.low, all.D, low);
         for (int i = 0; i < kLanes; ++i) table[i] = reinterpret_cast<int64_t>(logs) + i * static_cast<int64_t>(sizeof(double));
         shift = 3 + __builtin_ctz(kLanes);
+        direct = all.start.size() == 1 && all.D == 0;
+        if (direct) arrange_by_entry();
         flat = true;
         for (long i = 0; i < all.W; ++i) flat = flat && !any(table_prior[i] != 0.0);
         for (long j = 0; j < all.D; ++j) flat = flat && !any(linear_prior[j] != 0.0);
@@ -300,15 +304,17 @@ class PartLanes {
     vec log_prior(const PartLearning&) const {
         vec total = {};
         for (long g = 0; !flat && g < G; ++g) {
-            for (long i = 0; i < all.W; ++i)
-                total += table_prior[i] > 0.0 ? table_prior[i] * logs[g * all.W + i] : vec{};
+            for (long i = 0; i < all.W; ++i) {
+                const vec log = direct ? log_of(chances[i * G + g]) : logs[g * all.W + i];
+                total += table_prior[i] > 0.0 ? table_prior[i] * log : vec{};
+            }
             for (long j = 0; j < all.D; ++j) total = fma(linear_prior[j], coefficients[g * all.D + j], total);
         }
         return total;
     }
 
     ivec estimate(long g, vec weight, vec, const std::array<vec*, 1>& sums, const PartLearning& l) {
-        estimate_tables(g, weight, sums[0] + G * at.tables + g * all.W);
+        estimate_tables(g, weight, sums[0] + G * at.tables);
         const vec *total = sums[0] + G * at.linear + g * all.D, *old = coefficients + g * all.D;
         for (long j = 0; j < all.D; ++j) fresh[g * all.D + j] = old[j];
         for (long j = 0; j + 1 < all.D; ++j) {
@@ -325,31 +331,64 @@ class PartLanes {
         for (long i = 0; i < G * all.D; ++i) coefficients[i] = going ? fresh[i] : coefficients[i];
         for (long g = 0; g < G; ++g)
             for (size_t i = 0; i < all.start.size(); ++i)
-                for (long e = g * all.W + all.start[i]; e < g * all.W + end(i); ++e) {
-                    const vec p = going ? fresh_chances[e] : chances[e];
-                    chances[e] = p;
-                    logs[e] = p > kLeastChance ? vlog(vmax(p, splat(kLeastChance))) : splat(kLeastLog);
+                for (long e = all.start[i]; e < end(i); ++e) {
+                    const long to = place(g, e);
+                    chances[to] = going ? fresh_chances[to] : chances[to];
+                    if (!direct) logs[to] = log_of(chances[to]);
                 }
     }
 
     void keep(int lane, long k, const PartLearning& l) const {
-        scatter_row(lane, chances, G * all.W, l.probabilities + k * G * all.W);
+        for (long g = 0; g < G; ++g)
+            for (long e = 0; e < all.W; ++e) l.probabilities[(k * G + g) * all.W + e] = chances[place(g, e)][lane];
         scatter_row(lane, coefficients, G * all.D, l.coefficients + k * G * all.D);
     }
 
+    bool is_direct() const { return direct; }
+
+    // The probabilities of a frame's codes in n = G states.
+    void chances_of(const vec* frame, int n, vec* to) const {
+        for (int l = 0; l < kLanes; ++l) {
+            const double* from = reinterpret_cast<const double*>(chances) + code_of(frame[0][l]) * n * kLanes + l;
+            for (int g = 0; g < n; ++g) reinterpret_cast<double*>(to)[g * kLanes + l] = from[g * kLanes];
+        }
+    }
+
+    // Adds the weights of a frame's codes in n = G states.
+    void count_codes(const vec* frame, int n, const vec* u, vec* sums) const {
+        for (int l = 0; l < kLanes; ++l) {
+            double* to = reinterpret_cast<double*>(sums + n * at.tables) + code_of(frame[0][l]) * n * kLanes + l;
+            for (int g = 0; g < n; ++g) to[g * kLanes] += reinterpret_cast<const double*>(u)[g * kLanes + l];
+        }
+    }
+
   private:
+    static vec log_of(vec p) { return p > kLeastChance ? vlog(vmax(p, splat(kLeastChance))) : splat(kLeastLog); }
+
+    // Where an entry of a table lies: state by state, or, if it is read directly, with those of all states together.
+    long place(long g, long e) const { return direct ? e * G + g : g * all.W + e; }
+
+    void arrange_by_entry() {
+        for (long i = 0; i < G * all.W; ++i) fresh_chances[i] = chances[i];
+        for (long g = 0; g < G; ++g) {
+            for (long e = 0; e < all.W; ++e) chances[e * G + g] = fresh_chances[g * all.W + e];
+            chances[end(0) * G + g] = splat(1.0);  // what is missing is certain
+        }
+    }
+
     // Behind a table's last category; its last entry, for what is missing, is none.
     long end(size_t i) const { return (i + 1 < all.start.size() ? all.start[i + 1] : all.W) - 1; }
 
     void estimate_tables(long g, vec weight, const vec* counts) {
         for (size_t i = 0; i < all.start.size(); ++i) {
             vec all_counts = {};
-            for (long e = all.start[i]; e < end(i); ++e) all_counts += fma(weight, counts[e], table_prior[e]);
+            for (long e = all.start[i]; e < end(i); ++e) all_counts += fma(weight, counts[place(g, e)], table_prior[e]);
             const ivec known = all_counts > 0.0;
             const vec inverse = 1.0 / (known ? all_counts : splat(1.0));
-            for (long e = all.start[i]; e < end(i); ++e)
-                fresh_chances[g * all.W + e] =
-                    known ? fma(weight, counts[e], table_prior[e]) * inverse : chances[g * all.W + e];
+            for (long e = all.start[i]; e < end(i); ++e) {
+                const long to = place(g, e);
+                fresh_chances[to] = known ? fma(weight, counts[to], table_prior[e]) * inverse : chances[to];
+            }
         }
     }
 };
@@ -368,6 +407,7 @@ struct PartFamily {
     using Learning = PartLearning;
     static constexpr bool kFullMoments = false;
     static constexpr int kMostStates = 3;
+    static constexpr bool kMayBeDirect = true;
     static constexpr Gaps kGaps = Gaps::kAlike;
     static constexpr int kMoments = 1;
 
