@@ -56,10 +56,10 @@ def damaged(content, rng):
     """Return bytes with some of them changed, left out, repeated or cut off."""
     data = bytearray(content)
     for _ in range(int(rng.integers(1, 6))):
-        at, n = int(rng.integers(len(data))), int(rng.integers(1, 40))
+        at, n = int(rng.integers(max(1, len(data)))), int(rng.integers(1, 40))
         match int(rng.integers(5)):
             case 0:
-                data[at] ^= 1 << int(rng.integers(8))
+                data[at : at + 1] = bytes(b ^ 1 << int(rng.integers(8)) for b in data[at : at + 1])
             case 1:
                 data[at : at + n] = rng.bytes(n)
             case 2:

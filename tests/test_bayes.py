@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import scipy.io
 from scipy.stats import invwishart, multivariate_normal, multivariate_t, wishart
 
 import vhem
@@ -455,3 +458,22 @@ def test_several_components_per_state_are_refused():
     two = vhem.HMM([1.0], [[1.0]], [[[0.0], [1.0]]], [[[1.0], [1.0]]], [[0.5, 0.5]])
     with pytest.raises(ValueError, match="one component per state, not 2"):
         vhem.VBHEM(n_clusters=1, n_states=1).fit([two, two])
+
+
+def test_posteriors_of_the_toolbox_are_kept(tmp_path):
+    case = np.load(Path(__file__).parent / "golden" / "bayes" / "vbhmm_a.npz")
+    states = np.empty((3, 1), dtype=object)
+    for s in range(3):
+        states[s, 0] = {"mean": case["pdf_mean"][s : s + 1], "cov": case["pdf_cov"][s]}
+    known = {name: case[name][:, None] for name in ("alpha", "beta", "v")}
+    known |= {"epsilon": case["epsilon"], "m": case["m"].T, "W": np.moveaxis(case["W"], 0, -1)}
+    cell = np.empty((1, 1), dtype=object)
+    counts = {"N": case["counts_N"][:, None], "N1": case["counts_N1"][:, None]}
+    cell[0, 0] = {"prior": case["prior"], "trans": case["trans"], "pdf": states, "varpar": known, **counts}
+    scipy.io.savemat(tmp_path / "hmms.mat", {"hmms": cell})
+    h3m = vhem.from_emhmm(tmp_path / "hmms.mat")
+    for name in ("alpha", "epsilon", "beta", "v", "m", "W"):
+        np.testing.assert_allclose(getattr(h3m.posterior, name)[0], case[name], rtol=1e-12, err_msg=name)
+    np.testing.assert_allclose(h3m.posterior.point().components.covars[0, :, 0], h3m.covars[0, :, 0], rtol=1e-9)
+    np.testing.assert_allclose(h3m.posterior.n_sequences, [len(case["lengths"])])
+    np.testing.assert_allclose(h3m.posterior.n_frames, [len(case["data"])])

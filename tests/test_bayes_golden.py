@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import available_engines, use_engine
 
 from vhem import H3M
 from vhem.bayes import Hyperparameters, Posterior, bound_gradient, fit_hmm, fit_vbhem
@@ -98,3 +99,16 @@ def test_gradients_agree():
         "sqrtW0inv": slopes["W0"] * -2 * W0**1.5, "logW0": slopes["W0"] * W0, "m0": slopes["m0"],
     }.items():  # fmt: skip
         np.testing.assert_allclose(chain, case[f"grad_{name}"].squeeze(), rtol=1e-7, err_msg=name)
+
+
+def test_engines_agree(monkeypatch):
+    _, sequences, start, priors = hmm_case("vbhmm_a")
+    clusters = np.load(GOLDEN / "vbhem_b.npz")
+    base, first, others = vbhem_case(clusters)
+    bounds = []
+    for name in available_engines():
+        use_engine(monkeypatch, name)
+        one = fit_hmm(sequences, start, priors, max_iter=5, tol=0.0).lower_bounds
+        bounds.append(np.append(one, fit_vbhem(base, first, others, max_iter=3, tol=0.0).lower_bounds))
+    for other in bounds[1:]:
+        np.testing.assert_allclose(other, bounds[0], rtol=1e-12)

@@ -17,7 +17,18 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").rglob("*.md") if "generated" not in p.parts)]
 MODULES = [
     f"vhem{part}"
-    for part in ("", ".bayes", ".datasets", ".executors", ".files", ".inference", ".plotting", ".report", ".scale")
+    for part in (
+        "",
+        ".bayes",
+        ".datasets",
+        ".executors",
+        ".files",
+        ".inference",
+        ".paper",
+        ".plotting",
+        ".report",
+        ".scale",
+    )
 ]
 RECORDS = ["vhem._support.saving", "vhem.files.model_files"]  # classes that only hold something, with documented fields
 

@@ -285,7 +285,7 @@ def test_dead_states_are_started_again_and_counted():
 
 
 def test_what_was_repaired_is_told_once():
-    with pytest.warns(RuntimeWarning, match=r"3 Gaussians have variances at their floor: .* \(3 of 3 HMMs\)"):
+    with pytest.warns(RuntimeWarning, match=r"3 components have variances, .* at their floor: .* \(3 of 3 HMMs\)"):
         fit_hmms([np.full((500, 1), 2.0)] * 3, 1, covars_prior=0.0)
     with pytest.warns(RuntimeWarning, match=r"dimensions \[1\] are missing everywhere"):
         fit_hmms([np.column_stack([np.arange(9.0), np.full(9, np.nan)])], 1)

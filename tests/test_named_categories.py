@@ -125,6 +125,16 @@ def test_case_weights_become_the_weights_of_hmms_and_clusters():
     ) == pytest.approx([0.5, 0.5], abs=0.02)
 
 
+def test_a_case_without_weight_is_assigned_but_does_not_count():
+    weights = np.ones(24)
+    weights[:4] = 0
+    hmms = vhem.fit_hmms(clicks(weights=weights), 1, n_init=1, random_state=0)
+    assert hmms.weights[:4].tolist() == [0] * 4
+    fit = vhem.SequenceClustering(2, n_states=1, random_state=0).fit(clicks(weights=weights))
+    assert len(fit.labels_) == 24
+    assert fit.centers_.weights == pytest.approx([0.5, 0.5], abs=0.02)
+
+
 def test_mixed_channels_are_products_that_remember_names():
     mixed = Sequences([[["a", 1.0], ["b", 2.0], ["a", 1.5]]] * 2, channels=["key", "force"], categories=["key"])
     hmms = vhem.fit_hmms(mixed, 1, n_init=1, max_iter=3, random_state=0)

@@ -9,6 +9,7 @@ import typer
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
+from vhem._support.errors import warn
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import chosen_tau, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned, owners_of_hmms
@@ -36,6 +37,7 @@ from vhem.cli.shared import (
 from vhem.estimators.selection import ClusterNumbers
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.estimators.vhem import VHEM
+from vhem.inference.pieces import disconnected_centers
 from vhem.models import H3M
 from vhem.sequences import Sequences
 
@@ -116,6 +118,7 @@ def cluster(
         if polish and isinstance(found.content, Sequences) and len(hmms) > fit.n_clusters:
             session.begin(f"refining {fit.n_clusters} clusters on the sequences", Doing.CLUSTERING)
             final = _polished(found.content, hmms, fit.n_clusters, center_states, learning, run)
+        warn_of_pieces(final.centers_, length)
         rows = summary.of_clusters(
             final.centers_, hmms.ids, final.labels_, length, final.responsibilities_, found.feature_names
         )
@@ -144,6 +147,12 @@ def cluster(
         writer.finish(text, numbers)
         forget_parts(out)
     show(f"{text}\n\n{writer.told()}", numbers, run.json)
+
+
+def warn_of_pieces(centers: H3M, length: int) -> None:
+    """Warn about centres whose states hardly communicate."""
+    for found in disconnected_centers(centers, length):
+        warn(found.warning())
 
 
 def _choice_text(compared: ClusterNumbers | None) -> str:

@@ -9,11 +9,13 @@ import typer
 
 from vhem._support.errors import InputError
 from vhem.cli.inputs import is_model, read_model, read_sequences_only
-from vhem.cli.run_folder import record, recorded
+from vhem.cli.run_folder import CENTERS, RunFolder, record, recorded
 from vhem.cli.shared import TableOptions, expanded
 from vhem.files import to_json, to_npz
 from vhem.files.labels import write_columns
+from vhem.files.spreadsheet import write_sheets
 from vhem.models import H3M, HMM
+from vhem.models.state_table import state_table
 from vhem.sequences import Sequences
 
 
@@ -27,7 +29,10 @@ def convert(
         ),
     ],
     target: Annotated[
-        Path, typer.Argument(help=".vhem, .npz or .json for a model; .vhem or .csv for sequences.", show_default=False)
+        Path,
+        typer.Argument(
+            help=".vhem, .npz, .json, .csv or .xlsx for a model; .vhem or .csv for sequences.", show_default=False
+        ),
     ],
     table: TableOptions,
 ) -> None:
@@ -39,7 +44,12 @@ def convert(
 
         vhem convert out/centers.vhem centers.json
 
+        vhem convert out centres.xlsx
+
         vhem convert fixations.xlsx fixations.csv
+
+    As csv or xlsx, a model has one row per state. Of the folder of a run, xlsx gets a sheet for the centres, one for
+    the members with their clusters, and one for the members' HMMs; csv gets the centres.
 
     Every format keeps the record of how a model was made; `vhem info` shows it.
     """
@@ -50,6 +60,9 @@ def convert(
         content.save(target, found.feature_names, about)
     elif suffix in (".npz", ".json") and isinstance(content, (H3M, HMM)):
         (to_npz if suffix == ".npz" else to_json)(content, target, found.feature_names, about)
+    elif suffix in (".csv", ".tsv", ".xlsx") and isinstance(content, (H3M, HMM)):
+        _write_states(target, source, H3M([content]) if isinstance(content, HMM) else content, found.feature_names)
+        record(ctx, target.with_suffix(".run.toml"))
     elif suffix in (".csv", ".tsv", ".parquet") and isinstance(content, Sequences):
         write_columns(target, long_table(content, found.feature_names))
         record(ctx, target.with_suffix(".run.toml"))
@@ -57,10 +70,33 @@ def convert(
         what = "sequences" if isinstance(content, Sequences) else "models"
         raise InputError(
             "{what} cannot be written as {extension!r}",
-            "models become .vhem, .npz or .json, sequences .vhem, .csv, .tsv or .parquet",
+            "models become .vhem, .npz, .json, .csv or .xlsx, sequences .vhem, .csv, .tsv or .parquet",
             what=what, extension=suffix or target.name,
         )  # fmt: skip
     typer.echo(f"{target}: {content!r}")
+
+
+def _write_states(target: Path, source: Path, content: H3M, names: list[str] | None) -> None:
+    """Write one row per state; of a run, the centres, and as xlsx members and their HMMs too."""
+    run = RunFolder(source) if source.is_dir() and (source / CENTERS).is_file() else None
+    centers = content if run is None else run.centers
+    columns = state_table(centers.parameters, centers.weights, centers.ids, names)
+    if target.suffix != ".xlsx":
+        write_columns(target, {"id" if name == "hmm" else name: column for name, column in columns.items()})
+        return
+    sheets = {"centres" if run is not None else "hmms": columns}
+    if run is not None:
+        labels = run.labels
+        levels = labels.labels[:, None] if labels.labels.ndim == 1 else labels.labels
+        titles = ["cluster"] if levels.shape[1] == 1 else [f"level{k + 1}" for k in range(levels.shape[1])]
+        sheets["members"] = {"id": list(labels.ids)} | {
+            t: (c + 1).tolist() for t, c in zip(titles, levels.T, strict=True)
+        }
+        if labels.responsibilities is not None:
+            sheets["members"] |= {f"p{k + 1}": share.tolist() for k, share in enumerate(labels.responsibilities.T)}
+        if run.command != "mixture":
+            sheets["hmms"] = state_table(run.hmms.parameters, run.hmms.weights, run.hmms.ids, names)
+    write_sheets(target, sheets)
 
 
 def long_table(sequences: Sequences, names: list[str] | None) -> dict[str, list[object]]:

@@ -10,8 +10,10 @@ import typer
 
 import vhem
 from vhem.cli.app import app as browser_app
+from vhem.cli.associate import associate
 from vhem.cli.cluster import cluster
 from vhem.cli.commands import Command, Commands
+from vhem.cli.compare import compare
 from vhem.cli.convert import convert
 from vhem.cli.demo import demo
 from vhem.cli.fit import fit
@@ -131,7 +133,22 @@ def _add(commands: typer.Typer, command: Callable[..., None]) -> None:
     commands.command(command.__name__, cls=Command, short_help=(command.__doc__ or "").partition("\n")[0])(command)
 
 
-for command in (cluster, number, fit, tree, mixture, score, report, plot, convert, info, demo, browser_app):
+for command in (
+    cluster,
+    number,
+    fit,
+    tree,
+    mixture,
+    score,
+    compare,
+    associate,
+    report,
+    plot,
+    convert,
+    info,
+    demo,
+    browser_app,
+):
     _add(app, command)
 for study in (motion, handwriting, music, lifecourse):
     _add(experiments, study)

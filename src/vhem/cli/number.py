@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from sklearn.base import clone
 
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import Input, chosen_tau, read_sequences_or_hmms
-from vhem.cli.learning import learned
+from vhem.cli.learning import learned, owners_of_hmms
 from vhem.cli.naming import Doing
 from vhem.cli.run_folder import RunFolder
+from vhem.cli.separation import Separation, separation, tested_against_one_less
 from vhem.cli.session import Session, show
 from vhem.cli.shared import (
     CenterStates,
@@ -27,6 +30,7 @@ from vhem.cli.shared import (
     several,
 )
 from vhem.estimators.selection import ClusterNumbers, choose_n_clusters
+from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.estimators.vhem import VHEM
 from vhem.models import H3M
 from vhem.sequences import Sequences
@@ -54,11 +58,16 @@ def number(
     virtual: Virtual = 100.0,
     restarts: Restarts = None,
     center_states: CenterStates = None,
+    bootstrap: Annotated[
+        int,
+        typer.Option(min=0, help="Test every number against one less, by so many drawn data sets; needs sequences."),
+    ] = 0,
 ) -> None:
     """Compare numbers of clusters by three criteria: held-out likelihood, BIC and stability.
 
     From sequences, one HMM is learned per sequence or group first; the folder of a run already has them. Nothing is
-    written. Each number takes 26 clusterings, and so 26 times as long as `vhem cluster`.
+    written. Each number takes 37 clusterings, and so 37 times as long as `vhem cluster`. A second table shows how
+    separate the clusters are: silhouette, consensus over resamples and starts, gap statistic, and a test.
 
     For example:
 
@@ -77,11 +86,35 @@ def number(
             random_state=run.seed, n_jobs=run.jobs,
         )  # fmt: skip
         result = compare(settings, hmms, candidates, evidence, session)
+        session.begin(f"measuring how separate clusters of {len(hmms)} HMMs are", Doing.CLUSTERING)
+        apart = separation(settings, hmms, candidates, _test(found, hmms, learning, run, bootstrap), run.seed)
         notes = session.gather_warnings()
     text = f"{summary.input_text(found)}\nNumbers of clusters for {len(hmms)} HMMs (tau {length}{why}):\n\n"
-    text += f"{criteria_table(result)}\n\n{advice(result, data)}"
+    text += f"{criteria_table(result)}\n\n{advice(result, data)}\n\n{apart.text()}"
     numbers = {"input": summary.of_input(found), "tau": length, "sequences_per_hmm": evidence}
-    show(text, numbers | as_lists(result) | {"notes": notes}, run.json)
+    show(text, numbers | as_lists(result) | {"separation": _plain(apart), "notes": notes}, run.json)
+
+
+def _test(found: Input, hmms: H3M, learning: LearningOptions, run: RunOptions, n: int) -> Callable[[int], float] | None:
+    """Return the test of a number of clusters against one less, if it is wanted and there are sequences."""
+    if not n or not isinstance(found.content, Sequences):
+        return None
+    states = int(np.ceil(np.median(hmms.n_states)))
+    model = SequenceClustering(
+        2, states, learning.mix, learning.covariance, learning.topology, random_state=run.seed, n_jobs=run.jobs
+    )
+    owners = owners_of_hmms(found.content, learning)
+    return tested_against_one_less(model, found.content, owners or found.content.ids, n, run.seed)
+
+
+def _plain(apart: Separation) -> dict[str, Any]:
+    """Return what JSON can hold: no NaN."""
+    columns = {key: value for key, value in apart._asdict().items() if isinstance(value, list)}
+    made: dict[str, Any] = {
+        key: [None if isinstance(x, float) and x != x else x for x in column]  # noqa: PLR0124  (NaN)
+        for key, column in columns.items()
+    }
+    return made | {"gap_best": apart.gap_best, "nothing": apart.nothing}
 
 
 def compare(settings: VHEM, hmms: H3M, candidates: list[int], evidence: float, session: Session) -> ClusterNumbers:

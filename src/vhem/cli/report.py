@@ -28,9 +28,12 @@ Extent = Annotated[
     ),
 ]
 Classes = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
-        "--classes", help="A csv with columns id and class, to compare the clusters with.", show_default=False
+        "--classes",
+        help="Known classes to compare the clusters with: a column of the run's table, or a csv with columns id and "
+        "class.",
+        show_default=False,
     ),
 ]
 

@@ -10,8 +10,10 @@ import typer
 
 from vhem._support.errors import InputError
 from vhem._support.paths import existing_file
-from vhem.cli.run_folder import RunFolder
+from vhem.cli.run_folder import COMPARE, RunFolder
+from vhem.cli.statistics import classes_of
 from vhem.files.labels import as_written
+from vhem.inference.comparison import Comparison, key_of
 from vhem.report.clustering import Clustering, owners_of, typical_length
 from vhem.report.fit_facts import Figure, FitFacts, Setting, facts_of
 from vhem.sequences import Sequences
@@ -20,7 +22,7 @@ _METHODS = {"cluster": "VHEM", "tree": "HierarchicalVHEM", "mixture": "MixtureOf
 
 
 def read_clustering(
-    ctx: typer.Context, run: RunFolder, with_sequences: bool, classes: Path | None, notes: list[str]
+    ctx: typer.Context, run: RunFolder, with_sequences: bool, classes: str | None, notes: list[str]
 ) -> Clustering:
     """Return what a run found; if its sequences cannot be read again, that is added to `notes`."""
     if run.command not in _METHODS:
@@ -45,9 +47,27 @@ def read_clustering(
         responsibilities=run.labels.responsibilities,
         sequences=data,
         owners=None if data is None else owners_of(data, None, ids),
-        classes=None if classes is None else read_classes(classes, ids),
+        classes=None if classes is None else known_classes(classes, run),
         tau=int(run.summary.get("tau") or typical_length(data)),
+        statistics=_statistics(run, notes),
     )
+
+
+def known_classes(given: str, run: RunFolder) -> list[str]:
+    """Return the class of everybody: from a csv with the columns id and class, or a column of the run's own table."""
+    return read_classes(Path(given), run.labels.ids) if Path(given).is_file() else classes_of(run, given)
+
+
+def _statistics(run: RunFolder, notes: list[str]) -> Comparison | None:
+    """Return what `vhem compare` found about this run, if it was run."""
+    path = run.path / COMPARE / "statistics.json"
+    if not path.is_file():
+        return None
+    found = Comparison.from_json(path.read_text(encoding="utf-8"))
+    if found.key != key_of(run.labels.ids, run.labels.labels):
+        notes.append(f"Statistics in {path.parent} are about other clusters; run `vhem compare {run.path}` again.")
+        return None
+    return found
 
 
 def _sequences(run: RunFolder, notes: list[str]) -> Sequences | None:

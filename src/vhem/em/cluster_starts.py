@@ -10,7 +10,7 @@ from scipy.cluster.hierarchy import cut_tree, linkage
 from scipy.spatial.distance import squareform
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem.em.averaging import averaged_by_state
+from vhem.em.aligned_start import averaged_by_state
 from vhem.em.genetic import Solution, Species, with_cluster
 from vhem.em.loop import Limits, run
 from vhem.em.reduce import reduce_mixture, weighted_choice

@@ -97,7 +97,8 @@ class Batch(NamedTuple):
         there is no `sample_weight`, the sequences' case weights are used: their average in a group becomes its `cases`.
         """
         if sample_weight is None and sequences.weights is not None:
-            return Batch.of(sequences, groups, sequences.weights, emissions)._with_cases()
+            inside, cases = _split_cases(sequences.weights, groups)
+            return Batch.of(sequences, groups, inside, emissions)._replace(cases=cases)
         like = Gaussian(np.zeros(sequences.n_dims), np.ones(sequences.n_dims)) if emissions is None else emissions
         check_frames(sequences, like)
         weights = _checked_weights(sample_weight, len(sequences))
@@ -111,11 +112,6 @@ class Batch(NamedTuple):
             return whole
         return whole.cut(order, sequences.lengths[order], index[order], names)
 
-    def _with_cases(self) -> Batch:
-        """Return case weights as those of groups, and what is left of them inside groups as weights of sequences."""
-        cases = np.bincount(self.groups, self.weights) / np.bincount(self.groups)
-        return self._replace(weights=self.weights / cases[self.groups], cases=cases / cases.mean())
-
     def _checked(self) -> Batch:
         total = np.bincount(self.groups, self.weights, len(self.ids))
         if not total.all():
@@ -125,6 +121,17 @@ class Batch(NamedTuple):
                 id=self.ids[k],
             )  # fmt: skip
         return self
+
+
+def _split_cases(weights: FloatArray, groups: Iterable[Any] | None) -> tuple[FloatArray, FloatArray]:
+    """Return what case weights differ by inside groups, and the cases that each group stands for, 1 on average.
+
+    A group without weight adds nothing to a fit, but is assigned to a cluster as others are.
+    """
+    index = np.arange(len(weights)) if groups is None else _numbered(groups, len(weights))[1]
+    means = np.bincount(index, weights) / np.bincount(index)
+    inside = np.where(means[index] > 0, weights / np.where(means > 0, means, 1.0)[index], 1.0)
+    return inside, means / means.mean()
 
 
 def _numbered(groups: Iterable[Any], n: int) -> tuple[list[Any], IntArray]:

@@ -32,6 +32,10 @@ def divergence(alpha: FloatArray, prior: FloatArray) -> FloatArray:
     """
     prior = np.broadcast_to(prior, alpha.shape)
     possible = prior > 0
+    if possible.all():
+        total, total0 = alpha.sum(-1), prior.sum(-1)
+        terms = gammaln(prior) - gammaln(alpha) + (alpha - prior) * (digamma(alpha) - digamma(total)[..., None])
+        return np.asarray(gammaln(total) - gammaln(total0) + terms.sum(-1))
     a, a0 = np.where(possible, alpha, 1.0), np.where(possible, prior, 1.0)
     total, total0 = np.where(possible, alpha, 0.0).sum(-1), np.where(possible, prior, 0.0).sum(-1)
     real = total0 > 0

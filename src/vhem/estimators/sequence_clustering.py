@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough
 from vhem._support.errors import Count, FitWarning, InputError, warn
+from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.baum_welch import Fits
@@ -42,7 +43,7 @@ _TOL = 1e-4
 
 
 @documented
-class SequenceClustering(Clusterer):
+class SequenceClustering(LabelFrame, Clusterer):
     """Cluster sequences, or people with several sequences each, and learn an HMM for each cluster.
 
     There are three stages, each starting from the one before. First, one HMM per item (a sequence, or all sequences of

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough, check_flag
 from vhem._support.errors import FitWarning, NotConvergedWarning, ParameterError, warn, warn_if_any
+from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.cluster_starts import STARTS, CenterShape, species_of_centers
@@ -51,7 +52,7 @@ _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
 @documented
-class VHEM(TransformerMixin, EMClusterer):  # type: ignore[misc]
+class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
     """Cluster hidden Markov models by the distributions they represent.
 
     The inputs are an H3M, a weighted collection of HMMs. Each cluster is summarised by a new HMM, its centre, chosen so

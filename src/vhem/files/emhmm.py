@@ -11,7 +11,9 @@ import scipy.io
 
 from vhem._support.errors import FitWarning, InputError, warn
 from vhem._support.paths import existing_file
+from vhem.emissions.normal_wishart import NormalWishart
 from vhem.models import H3M, HMM
+from vhem.models.posterior import ModelPosterior, joint_posterior
 
 
 def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:
@@ -28,7 +30,8 @@ def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:
     Returns
     -------
     H3M
-        One HMM per cell, with full covariances and uniform weights. Ids are the names in `SubjNames` if the file has
+        One HMM per cell, with full covariances and uniform weights. If all of them have a posterior (`varpar`), it is
+        kept. Ids are the names in `SubjNames` if the file has
         one for each HMM, otherwise 0, 1, …
 
     Examples
@@ -61,7 +64,23 @@ def from_emhmm(path: str | Path, variable: str | None = None) -> H3M:
         warn(FitWarning(problem, path=path, empty=empty, name=name))
     hmms = [_hmm(chosen[k], f"{path}, {name}{{{k + 1}}}") for k in present]
     names = _names(content.get("SubjNames"), len(chosen))
-    return H3M(hmms, ids=None if names is None else [names[k] for k in present])
+    h3m = H3M(hmms, ids=None if names is None else [names[k] for k in present])
+    return h3m.with_posterior(joint_posterior([_posterior(chosen[k]) for k in present]))
+
+
+def _posterior(struct: Any) -> ModelPosterior | None:
+    """Return the posterior in `varpar`, if an HMM has one of Gaussian states."""
+    try:
+        known = struct["varpar"].ravel()[0]
+        alpha, beta, v = (_floats(known[name]).ravel() for name in ("alpha", "beta", "v"))
+        m = _floats(known["m"]).reshape(-1, len(alpha)).T
+        W = np.moveaxis(_floats(known["W"]).reshape(m.shape[1], m.shape[1], len(alpha)), -1, 0)
+        emissions = NormalWishart(beta[None], v[None], m[None], np.asarray(np.linalg.inv(W), np.float64)[None])
+        epsilon = _floats(known["epsilon"]).reshape(1, len(alpha), len(alpha))
+        amounts = (np.array([_floats(struct[name]).sum()]) for name in ("N", "N1"))
+        return ModelPosterior(alpha[None], epsilon, emissions, *amounts)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, np.linalg.LinAlgError):
+        return None
 
 
 def _loaded(path: str | Path) -> dict[str, Any]:

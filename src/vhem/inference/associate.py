@@ -99,6 +99,7 @@ def associate(
     missing: str = "drop",
     sequences: SequencesLike | None = None,
     groups: Iterable[Any] | None = None,
+    estimator: SequenceClustering | None = None,
     n_bootstrap: int = 199,
     random_state: RandomState = 0,
     callback: Callable[[float], None] | None = None,
@@ -129,6 +130,8 @@ def associate(
         the uncertainty of the clusters too.
     groups : list, optional
         The person of each sequence; by default the sequences' own groups.
+    estimator : SequenceClustering, optional
+        How to cluster again, if `fit` is not itself one.
     n_bootstrap : int
         Bootstrap samples of people for the intervals; 0 for none.
     <random_state>
@@ -164,7 +167,7 @@ def associate(
     given = covariates_of(table, members.ids, id, columns, categorical, missing)
     kept = _large_clusters(members, given)
     tested = [_tested(column, members, kept, numeric) for column in given.columns]
-    again = None if sequences is None else _reclustering(fit, Study.of(sequences, groups), members)
+    again = None if sequences is None else _reclustering(estimator or fit, Study.of(sequences, groups), members)
     ends = _intervals(given.columns, members, kept, numeric, n, again, generator(random_state), callback)
     corrected = holm(found.p for found in tested)
     rows = [
@@ -241,7 +244,9 @@ Again = Callable[[IntArray, int], tuple[IntArray, FloatArray]]
 def _reclustering(fit: Any, study: Study, members: Members) -> Again:
     """Return a function that clusters some people again."""
     if not isinstance(fit, SequenceClustering):
-        raise InputTypeError("only a SequenceClustering can be run again on {sequences}; leave them out")
+        raise InputTypeError(
+            "only a SequenceClustering can be run again on {sequences}", "give one as {estimator}", "leave them out"
+        )
     if [str(name) for name in study.batch.ids] != [str(name) for name in members.ids]:
         raise InputError("the sequences belong to other people than the clustering", "give those it was fitted to")
 

@@ -17,7 +17,6 @@ from vhem.files.labels import as_written
 from vhem.sequences.readers.frames import column_names
 
 _MISSING = ("", "na", "nan", "null", "-", ".", "none")
-_NO_COLUMN = "the table has no column {column!r}; it has {columns}"
 _FEW = 2  # distinct numbers that are taken as categories
 
 
@@ -120,9 +119,7 @@ def plain(cell: Any) -> str:
 
 def _key_column(cells: dict[str, list[Any]], people: list[str], id: str | None) -> str:
     if id is not None:
-        if id not in cells:
-            raise InputError(_NO_COLUMN, column=id, columns=", ".join(cells))
-        return id
+        return _checked_column(id, cells)
     known = set(people)
     found = {name: len(known & {plain(cell) for cell in values}) for name, values in cells.items()}
     best = max(found, key=lambda name: found[name])
@@ -155,10 +152,13 @@ def _wanted(cells: dict[str, list[Any]], key: str, columns: Iterable[str] | None
     if columns is None:
         return [name for name in cells if name != key]
     wanted = [columns] if isinstance(columns, str) else list(columns)
-    for name in wanted:
-        if name not in cells:
-            raise InputError(_NO_COLUMN, column=name, columns=", ".join(cells))
-    return wanted
+    return [_checked_column(name, cells) for name in wanted]
+
+
+def _checked_column(name: str, cells: dict[str, list[Any]]) -> str:
+    if name not in cells:
+        raise InputError("the table has no column {column!r}; it has {columns}", column=name, columns=", ".join(cells))
+    return name
 
 
 def _per_person(name: str, cells: list[Any], rows: dict[str, list[int]], named: bool) -> list[Any] | None:

@@ -28,7 +28,7 @@ def number(value: float | None, digits: int = 3) -> str:
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    if value and abs(value) < 0.5 * 10**-digits:
+    if 10.0 ** -(digits + 2) < abs(value) < 0.5 * 10**-digits:
         return f"{value:.1g}"
     return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.1f}"
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from vhem._support.arrays import FloatArray, IntArray, floats
 from vhem._support.checks import check_integer
 from vhem._support.errors import Count, InputError, InputTypeError, ParameterError
+from vhem._support.frames import data_frame
 from vhem._support.immutable import Immutable, check_alike
 from vhem._support.indexing import checked_ids, positions, shares
 from vhem._support.places import Names
@@ -28,6 +29,7 @@ from vhem.models.named_channels import NamedChannels, common_channels
 from vhem.models.posterior import ModelPosterior, joint_posterior
 from vhem.models.sampling import checked_lengths, sample
 from vhem.models.stacking import stack
+from vhem.models.state_table import state_table
 from vhem.models.stationary import long_run_occupancies
 from vhem.models.validation import checked_models, checked_weights
 from vhem.sequences import Sequences, SequencesLike
@@ -283,6 +285,10 @@ class H3M(NamedChannels, GaussianView, Immutable):
         """How much data each HMM was learned from."""
         return Evidence(self.n_sequences, self.n_frames)
 
+    def with_posterior(self, posterior: ModelPosterior | None) -> H3M:
+        """Return the same HMMs with another posterior, or without one."""
+        return self._of(self.parameters, self.weights, self.ids, posterior)
+
     @property
     def parameters(self) -> Models:
         """The arrays as the kernels take them; the same memory."""
@@ -367,6 +373,28 @@ class H3M(NamedChannels, GaussianView, Immutable):
     def predict(self, sequences: SequencesLike, n_jobs: int | None = None) -> IntArray:
         """Return the index of the HMM that most probably emitted each sequence, (n,)."""
         return np.asarray(self._log_joint(sequences, n_jobs).argmax(axis=1), dtype=np.int64)
+
+    def to_frame(self, names: Sequence[str] | None = None) -> Any:
+        """Return the HMMs as a pandas data frame with one row per state.
+
+        Parameters
+        ----------
+        names : list of str, optional
+            Names of the dimensions.
+
+        Returns
+        -------
+        DataFrame
+            Columns hmm, weight, state (from 1), startprob, to_1, to_2, … (transitions), component and mix_weight if
+            states have several components, and the parameters of the emissions, such as mean_x and variance_x.
+
+        Examples
+        --------
+        >>> one = HMM([1.0], [[1.0]], means=[[2.0]], covars=[[1.0]])
+        >>> list(H3M([one], ids=["ann"]).to_frame(["x"]).columns)
+        ['hmm', 'weight', 'state', 'startprob', 'to_1', 'mean_x', 'variance_x']
+        """
+        return data_frame(state_table(self.parameters, self.weights, self.ids, names))
 
     def stationary(self) -> FloatArray:
         """Return each HMM's long-run share of time in its states, (K, S); see `HMM.stationary`."""

@@ -14,6 +14,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import InputError, InputTypeError
 from vhem.estimators.hierarchy import HierarchicalVHEM
 from vhem.estimators.mixture import MixtureOfHMMs
+from vhem.inference.comparison import Comparison
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 from vhem.report.fit_facts import FitFacts, facts_of
@@ -35,6 +36,7 @@ class Clustering:
     owners: IntArray | None  #: the member that each sequence belongs to
     classes: list[str] | None  #: of the members
     tau: int  #: length of the sequences used to compare clusters
+    statistics: Comparison | None = None  #: what `vhem compare` found
 
 
 def clustering(
@@ -43,6 +45,7 @@ def clustering(
     sequences: SequencesLike | None,
     groups: Sequence[Any] | None,
     classes: Sequence[Any] | None,
+    statistics: Comparison | None = None,
 ) -> Clustering:
     """Return a fitted estimator and its data in the form that a report needs."""
     if not isinstance(fit, BaseEstimator):
@@ -80,6 +83,7 @@ def clustering(
         owners=owners,
         classes=None if classes is None else [str(c) for c in classes],
         tau=_length_of_interest(fit, data),
+        statistics=statistics,
     )
 
 

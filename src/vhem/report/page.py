@@ -18,6 +18,8 @@ from vhem._support.checks import check_real
 from vhem._support.errors import InputError, ParameterError
 from vhem._support.paths import checked_path
 from vhem.files.atomic import atomic_write
+from vhem.inference.comparison import Comparison
+from vhem.inference.pieces import disconnected_centers
 from vhem.models import H3M, HMM
 from vhem.report import facts
 from vhem.report.clustering import Clustering, clustering
@@ -83,6 +85,7 @@ def write(
     title: str = "Clusters of hidden Markov models",
     command: str | None = None,
     warnings: Iterable[Any] = (),
+    statistics: Comparison | None = None,
     max_megabytes: float = 5.0,
 ) -> Path:
     """Write a report on a clustering: one HTML file that needs no network and no installation.
@@ -120,6 +123,8 @@ def write(
         The command that made the clustering, shown in the section on how to reproduce it.
     warnings : list of str or of warnings, optional
         The warnings of the run, as collected by `warnings.catch_warnings(record=True)`.
+    statistics : Comparison, optional
+        What :func:`vhem.inference.compare_clusters` found, for the section Statistics.
     max_megabytes : float
         Maximum size of the file. Members' HMMs and sequences that do not fit are left out, and the report says so.
 
@@ -141,11 +146,11 @@ def write(
     True
     """
     checked_path(path)
-    content = clustering(fit, hmms, sequences, groups, classes)
+    content = clustering(fit, hmms, sequences, groups, classes, statistics)
     said = [str(getattr(warning, "message", warning)) for warning in warnings]
     return write_clustering(
         path, content, image=image, extent=extent, names=names, title=title, command=command,
-        warnings=said or content.run.warnings, max_megabytes=max_megabytes, notes=[],
+        warnings=_with_pieces(said or content.run.warnings, content), max_megabytes=max_megabytes, notes=[],
         look=Look(cluster_names, colors, crop),
     )  # fmt: skip
 
@@ -175,6 +180,12 @@ def write_clustering(
     return target
 
 
+def _with_pieces(warnings: list[str], content: Clustering) -> list[str]:
+    """Add warnings about centres that join unlike members, unless the run gave them."""
+    found = [pieces.sentence() for pieces in disconnected_centers(content.levels[0], content.tau)]
+    return [*warnings, *(sentence for sentence in found if sentence not in warnings)]
+
+
 def _render(
     content: Clustering, data: dict[str, Any], parts: dict[str, str], title: str, command: str | None,
     warnings: list[str], notes: list[str],
@@ -192,6 +203,7 @@ def _render(
             summary=facts.summary(content),
             figures=facts.figures(content),
             agreement=agreement,
+            statistics=content.statistics,
             headline=facts.headline(agreement),
             warnings=warnings,
             notes=notes,

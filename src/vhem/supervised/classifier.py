@@ -17,6 +17,7 @@ from vhem._support.checks import check_choice, check_integer
 from vhem._support.errors import Count, InputError, ParameterError, warn_if_any
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
+from vhem.em.aligned_start import aligned_start
 from vhem.em.estimator import Estimator
 from vhem.em.parameters import check_parameters, documented
 from vhem.estimators.fit_hmms import fit_hmms
@@ -334,10 +335,11 @@ class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     def _reduced(self, hmms: H3M, tau: int, rng: np.random.Generator) -> H3M:
         if len(hmms) <= self.n_components:
             return hmms
+        aligned = self.topology != "ergodic"
         fit = VHEM(
             self.n_components, self.n_states, self.n_mix, tau=tau, n_virtual=self.n_virtual,
-            init="auto" if self.topology == "ergodic" else "ward", n_init=self.n_init, max_iter=self.max_iter,
-            tol=self.tol, random_state=rng, n_jobs=self.n_jobs,
+            init=aligned_start(hmms, self.n_components, rng) if aligned else "auto", n_init=self.n_init,
+            max_iter=self.max_iter, tol=self.tol, random_state=rng, n_jobs=self.n_jobs,
         ).fit(hmms)  # fmt: skip
         return fit.centers_.with_weights(hmms.weights @ fit.responsibilities_)  # old centres count for many sequences
 

@@ -1,0 +1,177 @@
+"""Everything that is said about a clustering, in one call: the tables, sentences and Methods paragraph of a paper."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vhem._support.arrays import IntArray
+from vhem._support.errors import InputError
+from vhem.estimators.sequence_clustering import SequenceClustering
+from vhem.inference.associate import Members
+from vhem.inference.bootstrap import BootstrapTest, bootstrap_test
+from vhem.inference.cross_fit import CrossFitted, cross_fitted_test
+from vhem.inference.differences import cluster_differences, description_table
+from vhem.inference.pieces import disconnected_centers
+from vhem.inference.quality import clustering_quality
+from vhem.inference.scores import SubjectScores, ab_scale, log_odds, subject_scores
+from vhem.inference.t_tests import one_sample, t_test_table
+from vhem.inference.tables import Table, number
+from vhem.models import H3M
+from vhem.sequences import SequencesLike, as_sequences
+
+NAIVE = (
+    "These tests, usual in studies of eye movements, are shown for comparison only: the centres were learned from the "
+    "same people, so that p is far too small. The cross-fitted test and the bootstrap are the ones to report."
+)
+
+
+class Comparison(NamedTuple):
+    """What can be said about a clustering."""
+
+    tables: list[Table]
+    sentences: list[str]  #: the results, as a paper states them
+    warnings: list[str]
+    key: str  #: of the labels that it is about
+
+    def as_json(self) -> str:
+        """Return it as text, for :func:`from_json`."""
+        return json.dumps(self._asdict() | {"tables": [table._asdict() for table in self.tables]}, ensure_ascii=False)
+
+    @staticmethod
+    def from_json(text: str) -> Comparison:
+        """Return what was written by `as_json`."""
+        found = json.loads(text)
+        return Comparison(
+            [Table(**table) for table in found["tables"]], found["sentences"], found["warnings"], found["key"]
+        )
+
+
+def key_of(ids: Iterable[Any], labels: IntArray) -> str:
+    """Return a short text that is the same for the same clusters only."""
+    said = json.dumps([[str(name) for name in ids], np.asarray(labels).tolist()])
+    return hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
+
+
+def compare_clusters(
+    estimator: SequenceClustering,
+    members: Members,
+    centers: H3M,
+    hmms: H3M,
+    sequences: SequencesLike,
+    groups: Sequence[Any] | None = None,
+    names: Sequence[str] | None = None,
+    n_bootstrap: int = 99,
+    n_folds: int = 5,
+    random_state: int = 0,
+    callback: Callable[[str, float], None] | None = None,
+) -> Comparison:
+    """Say everything about a clustering of sequences that can be said without knowing more about the people.
+
+    Parameters
+    ----------
+    estimator : SequenceClustering
+        How the sequences were clustered; it is run again by the tests.
+    members : Members
+        Who is in which cluster.
+    centers, hmms : H3M
+        The centres, and the HMM of each person.
+    sequences : list of arrays or Sequences
+        The sequences.
+    groups : list, optional
+        The person of each sequence; by default the sequences' own groups.
+    names : list of str, optional
+        Names of the dimensions.
+    n_bootstrap : int
+        Data sets of the parametric bootstrap, and samples of the intervals.
+    n_folds : int
+        Folds of the cross-fitted test.
+    random_state : int
+        Seed.
+    callback : callable, optional
+        Called with what is being done, and the share of it that is done.
+
+    Returns
+    -------
+    Comparison
+        Tables and sentences.
+
+    Examples
+    --------
+    >>> from vhem import SequenceClustering
+    >>> from vhem.datasets import simulated_study
+    >>> from vhem.inference import Members, compare_clusters
+    >>> study = simulated_study(n_viewers=12, n_trials=5)
+    >>> model = SequenceClustering(2, random_state=0)
+    >>> fit = model.fit(study.sequences, groups=study.sequences.groups)
+    >>> members = Members(fit.ids_, fit.labels_, fit.responsibilities_)
+    >>> found = compare_clusters(model, members, fit.centers_, fit.hmms_, study.sequences, n_bootstrap=10)
+    >>> [table.name for table in found.tables]
+    ['cross_fitted', 'bootstrap', 'difference_1_2', 'centres', 'quality', 'scores', 't_tests']
+    """
+    if len(centers) < 2:
+        raise InputError("there is one cluster, and nothing to compare it with", "cluster into at least two")
+    data = as_sequences(sequences)
+    owner = list(data.groups or data.ids) if groups is None else list(groups)
+    length = max(1, round(float(np.median(data.lengths))))
+    scores = subject_scores(centers, data, owner)
+    order = {str(name): k for k, name in enumerate(members.ids)}
+    labels = np.array([members.labels[order[str(name)]] for name in scores.ids])
+    crossed, null = _tests(estimator, data, owner, n_bootstrap, n_folds, random_state, callback)
+    differences = cluster_differences(centers, labels, data, owner, names, max(n_bootstrap, 10), random_state)
+    quality = clustering_quality(members, hmms, length)
+    tables = [crossed.table(), null.table(), *(pair.table() for pair in differences)]
+    tables += [
+        description_table(centers, length),
+        quality.table(),
+        _scale_table(scores, labels),
+        *_naive(scores, labels),
+    ]
+    said = [crossed.sentence(), null.sentence(), quality.table().note]
+    pieces = [found.sentence() for found in disconnected_centers(centers, length)]
+    return Comparison(tables, said, pieces, key_of(members.ids, members.labels))
+
+
+def _tests(
+    estimator: SequenceClustering, data: Any, owner: list[Any], n_bootstrap: int, n_folds: int, seed: int,
+    callback: Callable[[str, float], None] | None,
+) -> tuple[CrossFitted, BootstrapTest]:  # fmt: skip
+    def watch(what: str) -> Callable[[float], None] | None:
+        return None if callback is None else lambda done: callback(what, done)
+
+    folds = max(2, min(n_folds, len(set(owner)) // 2))
+    crossed = cross_fitted_test(estimator, data, owner, folds, random_state=seed, callback=watch("cross-fitting"))
+    null = bootstrap_test(
+        estimator, data, owner, n_bootstrap=n_bootstrap, random_state=seed, callback=watch("bootstrap")
+    )
+    return crossed, null
+
+
+def _scale_table(scores: SubjectScores, labels: IntArray) -> Table:
+    """Return the scores of everybody, with cluster and, of two clusters, the scales between them."""
+    plain = scores.table()
+    rows = [[row[0], str(label + 1), *row[1:]] for row, label in zip(plain.rows, labels, strict=True)]
+    columns = [plain.columns[0], "cluster", *plain.columns[1:]]
+    if len(scores.models) == 2:
+        columns += ["A–B scale", "log-odds per observation"]
+        extra = zip(ab_scale(scores).tolist(), log_odds(scores).tolist(), strict=True)
+        rows = [[*row, number(x), number(y)] for row, (x, y) in zip(rows, extra, strict=True)]
+    note = plain.note
+    if len(scores.models) == 2:
+        note += " The A–B scale depends on these units too (A is cluster 1); the log-odds do not."
+    return plain._replace(columns=columns, rows=rows, note=note)
+
+
+def _naive(scores: SubjectScores, labels: IntArray) -> list[Table]:
+    K = scores.per_frame.shape[1]
+    gaps = {(a, b): (scores.per_frame[:, a] - scores.per_frame[:, b])[labels == a] for a in range(K) for b in range(K)}
+    named = [
+        (f"people of {a + 1}: {a + 1} over {b + 1}", one_sample(gap))
+        for (a, b), gap in gaps.items()
+        if a != b and len(gap) > 2 and np.ptp(gap) > 0
+    ]
+    return [t_test_table(named, "t-tests of log-likelihoods (naive)", NAIVE)] if named else []

@@ -1,0 +1,221 @@
+"""cluster_differences: which states and transitions make the difference between two clusters."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_integer
+from vhem._support.errors import InputError
+from vhem._support.randomness import RandomState, generator
+from vhem.em.parameters import documented
+from vhem.estimators.fit_hmms import fit_hmms
+from vhem.inference.describe import describe_hmm
+from vhem.inference.permutations import SMALLEST
+from vhem.inference.pipeline import Study
+from vhem.inference.tables import Table, interval, number
+from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
+from vhem.models.stationary import time_shares
+from vhem.sequences import Sequences, SequencesLike
+
+_ITERATIONS = 15  # of EM from a centre to that of resampled members; states keep their order
+
+
+class Estimate(NamedTuple):
+    """A number of two clusters, and their difference."""
+
+    what: str
+    first: float
+    second: float
+    difference: float
+    interval: tuple[float, float]  #: 95 %, of the difference
+
+    @property
+    def clear(self) -> bool:
+        """Whether zero is outside the interval."""
+        low, high = self.interval
+        return bool(low > 0 or high < 0)
+
+
+class ClusterDifference(NamedTuple):
+    """Two clusters compared, number by number."""
+
+    first: int
+    second: int
+    states: list[tuple[int, int]]  #: which state of the second corresponds to each of the first
+    estimates: list[Estimate]
+
+    def table(self) -> Table:
+        """Return one row per number; those with zero outside the interval are marked."""
+        a, b = self.first + 1, self.second + 1
+        rows = [
+            [x.what, number(x.first, 2), number(x.second, 2), number(x.difference, 2), interval(*x.interval, 2),
+             "*" if x.clear else ""]
+            for x in self.estimates
+        ]  # fmt: skip
+        columns = ["", f"cluster {a}", f"cluster {b}", "difference", "95 % interval", ""]
+        matched = ", ".join(f"{s + 1} with {t + 1}" for s, t in self.states)
+        note = (
+            f"States are compared by where they are: {matched}. Intervals: bootstrap of members, given who is in which "
+            "cluster. * zero is outside the interval."
+        )
+        return Table(f"difference_{a}_{b}", f"What differs between clusters {a} and {b}", columns, rows, note)
+
+
+@documented
+def cluster_differences(
+    centers: H3M,
+    labels: Sequence[int] | IntArray,
+    sequences: SequencesLike,
+    groups: Iterable[Any] | None = None,
+    names: Sequence[str] | None = None,
+    n_bootstrap: int = 199,
+    random_state: RandomState = 0,
+    n_jobs: int | None = None,
+) -> list[ClusterDifference]:
+    """Compare clusters number by number: means of states, time in them, dwell times, transitions.
+
+    Parameters
+    ----------
+    centers : H3M
+        The centres.
+    labels : array of shape (n,)
+        The cluster of each person, in the order of the persons' first sequences.
+    sequences : list of arrays or Sequences
+        The sequences.
+    groups : list, optional
+        The person of each sequence; by default the sequences' own groups.
+    names : list of str, optional
+        Names of the dimensions.
+    n_bootstrap : int
+        Bootstrap samples of the members of each cluster, from which its centre is learned again.
+    <random_state>
+    <n_jobs>
+
+    Returns
+    -------
+    list of ClusterDifference
+        One for every pair of clusters with at least three members each.
+
+    Examples
+    --------
+    >>> from vhem import SequenceClustering
+    >>> from vhem.datasets import simulated_study
+    >>> from vhem.inference import cluster_differences
+    >>> study = simulated_study(n_viewers=18)
+    >>> people = study.sequences.groups
+    >>> fit = SequenceClustering(2, random_state=0).fit(study.sequences, groups=people)
+    >>> found = cluster_differences(fit.centers_, fit.labels_, study.sequences, n_bootstrap=20)[0]
+    >>> [estimate.what for estimate in found.estimates][:2]
+    ['state 1: x1', 'state 1: x2']
+    """
+    h3m, study, rng = check_h3m("centers", centers), Study.of(sequences, groups), generator(random_state)
+    kinds = np.asarray(labels)
+    if len(kinds) != study.n:
+        raise InputError("labels has {k} entries for {n} people", "give one for each", k=len(kinds), n=study.n)
+    columns = list(names or [f"x{j + 1}" for j in range(h3m.n_dims)])
+    length = max(1, round(float(np.median(study.batch.lengths))))
+    n = check_integer("n_bootstrap", n_bootstrap, 10)
+    large = [k for k in range(len(h3m)) if (kinds == k).sum() >= SMALLEST]
+    drawn = {k: _resampled(h3m[k], study, np.flatnonzero(kinds == k), n, rng, n_jobs) for k in large}
+    return [_compared(a, b, h3m, drawn[a], drawn[b], columns, length) for a, b in itertools.combinations(large, 2)]
+
+
+def _resampled(
+    center: HMM, study: Study, members: IntArray, n: int, rng: np.random.Generator, n_jobs: int | None
+) -> H3M:
+    """Return the centre learned again from bootstrap samples of its members, all at once."""
+    parts = [study.take(rng.choice(members, len(members))) for _ in range(n)]
+    X = np.concatenate([part.batch.X for part in parts])
+    lengths = np.concatenate([part.batch.lengths for part in parts])
+    owner = np.repeat(np.arange(n), [len(part.batch.lengths) for part in parts])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit_hmms(
+            Sequences.from_concatenated(X, lengths), groups=owner, init=center, max_iter=_ITERATIONS, pooling=None,
+            n_jobs=n_jobs,
+        )  # fmt: skip
+
+
+def _compared(
+    a: int, b: int, centers: H3M, first: H3M, second: H3M, names: list[str], length: int
+) -> ClusterDifference:
+    one, other = centers[a], centers[b]
+    states = _matched(one, other)
+    rows = {}
+    for h3m, order, side in (
+        (H3M([one]), [s for s, _ in states], "one"), (H3M([other]), [t for _, t in states], "other"),
+        (first, [s for s, _ in states], "first"), (second, [t for _, t in states], "second"),
+    ):  # fmt: skip
+        rows[side] = _numbers(h3m, order, names, length)
+    return ClusterDifference(a, b, states, [_estimate(what, rows) for what in rows["one"]])
+
+
+def _estimate(what: str, rows: dict[str, dict[str, FloatArray]]) -> Estimate:
+    drawn = rows["first"][what] - rows["second"][what]
+    low, high = np.percentile(drawn[np.isfinite(drawn)], [2.5, 97.5]) if np.isfinite(drawn).any() else (np.nan, np.nan)
+    x, y = float(rows["one"][what][0]), float(rows["other"][what][0])
+    return Estimate(what, x, y, x - y, (float(low), float(high)))
+
+
+def _matched(one: HMM, other: HMM) -> list[tuple[int, int]]:
+    """Return pairs of states that are nearest in standard deviations."""
+    x, y = (np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means) for hmm in (one, other))
+    scale = np.maximum(np.concatenate([x, y]).std(axis=0), 1e-300)
+    gaps = (((x[:, None] - y) / scale) ** 2).sum(axis=2)
+    return [(int(s), int(t)) for s, t in zip(*linear_sum_assignment(gaps), strict=True)]
+
+
+def _numbers(h3m: H3M, states: list[int], names: list[str], length: int) -> dict[str, FloatArray]:
+    """Return every number that is compared, one value per HMM; states are named by their order."""
+    means = np.einsum("ksm,ksmd->ksd", h3m.mix_weights, h3m.means)
+    share = time_shares(h3m.startprob, h3m.transmat, length)
+    made: dict[str, FloatArray] = {}
+    for place, s in enumerate(states):
+        made |= {f"state {place + 1}: {name}": means[:, s, j] for j, name in enumerate(names)}
+        made[f"state {place + 1}: share of time"] = share[:, s]
+        made[f"state {place + 1}: frames per visit"] = _visit(h3m.transmat[:, s, s], length)
+    for (p, s), (q, t) in itertools.product(enumerate(states), repeat=2):
+        if p != q:
+            made[f"from {p + 1} to {q + 1}"] = h3m.transmat[:, s, t]
+    return made
+
+
+def _visit(stay: FloatArray, length: int) -> FloatArray:
+    """Return how long a visit lasts on average in a sequence of a given length: 1 + a + … + a^(T-1)."""
+    return np.asarray(sum(stay**t for t in range(length)))
+
+
+def description_table(centers: H3M, length: int) -> Table:
+    """Return what every centre does: steady state, dwell times, entropies, mutual information."""
+    rows = []
+    for k, hmm in enumerate(centers):
+        found = describe_hmm(hmm, length)
+        rows.append([
+            str(k + 1), _listed(found.steady_state), _listed(found.time_share), _listed(found.dwell_time, 1),
+            number(found.entropy_rate, 2), number(found.state_information, 2), number(found.entropy, 2),
+            number(found.information, 2),
+        ])  # fmt: skip
+    columns = [
+        "cluster",
+        "steady state",
+        "share of time",
+        "frames per visit",
+        "entropy of the next state",
+        "information in the present state",
+        "entropy of an observation",
+        "information in an observation",
+    ]
+    note = f"Shares of time in sequences of {length} observations; entropies and mutual information in nats."
+    return Table("centres", "What the centres do", columns, rows, note)
+
+
+def _listed(values: FloatArray, digits: int = 2) -> str:
+    return ", ".join(number(float(x), digits) for x in values)

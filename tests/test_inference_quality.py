@@ -1,0 +1,148 @@
+"""Quality, consensus, gap, descriptions, differences, centres in pieces, and what is written for papers."""
+
+from __future__ import annotations
+
+import zipfile
+
+import numpy as np
+import pytest
+from sklearn.metrics import silhouette_score
+
+from vhem import H3M, HMM, VHEM, InputError, divergence
+from vhem.datasets import simulated_study
+from vhem.inference import (
+    Comparison,
+    Members,
+    Table,
+    cluster_differences,
+    clustering_quality,
+    consensus,
+    describe_hmm,
+    disconnected_centers,
+    gap_statistic,
+    likeliest_paths,
+)
+from vhem.inference.gap import log_spreads, principal_coordinates
+from vhem.paper import write_comparison, write_tables
+from vhem.paper.write import latex
+
+
+@pytest.fixture(scope="module")
+def study():
+    return simulated_study(n_viewers=21, n_trials=6)
+
+
+@pytest.fixture(scope="module")
+def fit(study):
+    return VHEM(3, random_state=0, n_jobs=1).fit(study.hmms)
+
+
+def test_quality_by_hand(study, fit):
+    found = clustering_quality(fit, study.hmms)
+    D = divergence(study.hmms, study.hmms)
+    distances = np.sqrt(np.maximum(D + D.T, 0))
+    np.fill_diagonal(distances, 0)
+    assert found.silhouette == pytest.approx(silhouette_score(distances, fit.labels_, metric="precomputed"))
+    shares = np.array([[0.9, 0.1], [0.6, 0.4], [0.5, 0.5]])
+    soft = clustering_quality(Members([], np.array([0, 0, 1]), shares), study.hmms[:3])
+    np.testing.assert_allclose(soft.classification, [[0.75, 0.25], [0.5, 0.5]])
+    entropy = -(shares * np.log(shares)).sum() / (3 * np.log(2))
+    assert soft.certainty == pytest.approx(1 - entropy)
+    with pytest.raises(InputError, match="there are 2 HMMs for 21 labels"):
+        clustering_quality(fit, study.hmms[:2])
+
+
+def test_consensus_is_clear_where_clusters_are(study, fit):
+    found = consensus(study.hmms, 3, n_resamples=8, random_state=0)
+    same = fit.labels_[:, None] == fit.labels_
+    assert np.nanmean(found.matrix[same]) > 0.9
+    assert np.nanmean(found.matrix[~same]) < 0.1
+    blurred = consensus(study.hmms, 5, n_resamples=8, random_state=0)
+    assert blurred.ambiguous > found.ambiguous
+
+
+def test_the_gap_says_when_nothing_is_there(study):
+    assert gap_statistic(study.hmms, range(1, 6), random_state=0, n_reference=20).best == 3
+    found = []
+    for seed in range(6):
+        means = np.random.default_rng(seed).normal(size=(40, 1, 2))
+        alike = H3M([HMM([1.0], [[1.0]], m, np.ones((1, 2))) for m in means])
+        found.append(gap_statistic(alike, range(1, 6), random_state=0, n_reference=20).best)
+    assert found.count(1) >= 5
+
+
+def test_spread_within_clusters_is_that_about_means():
+    points = np.random.default_rng(0).normal(size=(12, 3))
+    squares = ((points[:, None] - points) ** 2).sum(axis=2)
+    made = principal_coordinates(squares)
+    np.testing.assert_allclose(((made[:, None] - made) ** 2).sum(axis=2), squares, atol=1e-9)
+    spread = np.exp(log_spreads(points, np.array([1])))[0]
+    assert spread == pytest.approx(((points - points.mean(axis=0)) ** 2).sum())
+
+
+def test_information_of_a_known_chain():
+    """Far apart, observations tell the state: the information about the next is that of the chain, ln 2 - H(0.1)."""
+    hmm = HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], [[0.0], [50.0]], [[1.0], [1.0]])
+    found = describe_hmm(hmm, length=4)
+    h = -(0.9 * np.log(0.9) + 0.1 * np.log(0.1))
+    assert found.state_information == pytest.approx(np.log(2) - h)
+    assert found.entropy_rate == pytest.approx(h)
+    assert found.information == pytest.approx(np.log(2) - h, abs=0.03)
+    assert found.entropy == pytest.approx(np.log(2) + 0.5 * np.log(2 * np.pi * np.e), abs=0.03)
+    assert found.entropy - found.conditional_entropy == pytest.approx(found.information)
+    np.testing.assert_allclose(found.time_share, [0.5, 0.5])
+    with pytest.raises(ValueError, match="paths of 2 states"):
+        likeliest_paths(hmm, 40)
+
+
+def test_differences_are_found_where_they_are():
+    rng = np.random.default_rng(2)
+    arrays, owner = [], []
+    for person in range(16):
+        stay = 0.5 if person % 2 else 0.9
+        hmm = HMM([0.5, 0.5], [[stay, 1 - stay], [1 - stay, stay]], [[0.0], [6.0]], [[1.0], [1.0]])
+        arrays += list(hmm.sample(8, 10, rng))
+        owner += [person] * 8
+    center = HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.0], [6.0]], [[1.0], [1.0]])
+    found = cluster_differences(H3M([center, center]), np.arange(16) % 2, arrays, owner, ["x"], 60)[0]
+    named = {row.what: row for row in found.estimates}
+    assert not named["state 1: x"].clear
+    assert named["from 1 to 2"].interval[1] < 0
+    assert named["from 1 to 2"].interval[0] < -0.4 < named["from 1 to 2"].interval[1]
+    assert named["state 1: frames per visit"].clear
+    with pytest.raises(InputError, match="labels has 3 entries for 16 people"):
+        cluster_differences(H3M([center, center]), [0, 1, 0], arrays, owner)
+
+
+def test_a_centre_that_joins_three_activities_is_reported():
+    apart = HMM([0.4, 0.3, 0.3], np.eye(3) * 0.99 + 0.01 / 3, [[0.0], [5.0], [9.0]], [[1.0]] * 3)
+    moving = HMM([1, 0, 0], [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0, 1]], [[0.0], [5.0], [9.0]], [[1.0]] * 3)
+    found = disconnected_centers(H3M([moving, apart], ids=["m", "a"]), length=10)
+    assert [(piece.center, piece.pieces) for piece in found] == [("a", [[0], [1], [2]])]
+    assert "cluster 2 joins unlike members: its centre falls into 3 pieces" in found[0].sentence()
+    assert disconnected_centers(apart, length=500) == []  # long sequences do move between its states
+
+
+def test_tables_in_four_formats(tmp_path):
+    docx, openpyxl = pytest.importorskip("docx"), pytest.importorskip("openpyxl")
+    table = Table("effects", "Effects & sizes", ["", "p", "=1+1"], [["age_1", "< .001", "0.5"]], "A note: 50 %.")
+    found = Comparison([table], ["It was so."], ["Careful."], "k")
+    files = write_comparison(tmp_path, found, "We did it.")
+    assert {path.name for path in files} == {path.name for path in tmp_path.iterdir()}
+    assert (tmp_path / "effects.csv").read_text() == "column 1,p,=1+1\nage_1,< .001,0.5\n"
+    sheet = openpyxl.load_workbook(tmp_path / "tables.xlsx")["effects"]
+    assert [cell.value for cell in sheet[2]] == ["age_1", "< .001", 0.5]
+    text = "\n".join(p.text for p in docx.Document(tmp_path / "tables.docx").paragraphs)
+    assert all(
+        said in text for said in ("We did it.", "It was so.", "Careful.", "Table 1", "Effects & sizes", "Note. A")
+    )
+    assert zipfile.is_zipfile(tmp_path / "tables.docx")
+    assert r"age\_1 & $<$ .001" in latex(table)
+    assert Comparison.from_json((tmp_path / "statistics.json").read_text()) == found
+
+
+def test_without_the_extra_the_other_formats_are_written(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "docx", None)
+    monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
+    files = write_tables(tmp_path, [Table("t", "T", ["a"], [["1"]])])
+    assert [path.name for path in files] == ["t.csv", "tables.tex"]
