@@ -348,6 +348,7 @@ def test_several_numbers_of_clusters_and_comparing_them(page, app, tmp_path):
     shown(page, "several.csv: 3 clusters")
     press(page, "Compare")
     press(page, "Side by side")
+    shown(page, "Two runs side by side")
     page.switch_to.frame(find(page, "iframe.report"))
     wait_for(lambda: len(page.find_elements(By.CSS_SELECTOR, ".pair")) == 3)
     assert "of 12 members are in clusters that correspond" in text_of(page, "#sentence")

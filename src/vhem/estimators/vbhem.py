@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.base import BaseEstimator, ClusterMixin, TransformerMixin
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_choice, check_enough, check_integer, check_integers, check_real
-from vhem._support.errors import InputError, NotConvergedWarning, ParameterError
+from vhem._support.errors import InputError, NotConvergedWarning, ParameterError, warn
 from vhem._support.randomness import generator
-from vhem._support.saving import Saveable, register_estimator
+from vhem._support.saving import register_estimator
 from vhem.bayes.beliefs import expected_models
 from vhem.bayes.cluster_search import EMPTY, UNVISITED, ClusterSearch, Found, Size, dispersion
 from vhem.bayes.clusters import ClusterBeliefs, VariationalClusters
 from vhem.bayes.fit_vbhem import base_models
 from vhem.bayes.records import Hyperparameters
 from vhem.em.cluster_starts import STARTS
+from vhem.em.estimator import Clusterer
 from vhem.em.loop import Limits, Watch
 from vhem.em.ordering import orders
 from vhem.em.parameters import check_parameters, documented
@@ -51,7 +51,7 @@ class _Inputs(NamedTuple):
 
 
 @documented
-class VBHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
     """Cluster hidden Markov models by variational Bayes, which also finds the numbers of clusters and states.
 
     The objective is a lower bound of the evidence, which pays for every cluster and state: what the data do not need
@@ -81,8 +81,7 @@ class VBHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: i
         Restarts for every size.
     <limits>
     <callback>
-    verbose : bool
-        Print a line per size.
+    <verbose>
     <random_state>
     <n_jobs>
 
@@ -131,7 +130,6 @@ class VBHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: i
     """
 
     centers_: H3M
-    labels_: IntArray
     responsibilities_: FloatArray
     n_clusters_: int
     lower_bound_: float
@@ -161,7 +159,7 @@ class VBHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: i
         max_iter: int = 200,
         tol: float = 1e-5,
         callback: Callable[[Progress], None] | None = None,
-        verbose: bool = False,
+        verbose: bool | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -208,13 +206,8 @@ class VBHEM(Saveable, ClusterMixin, TransformerMixin, BaseEstimator):  # type: i
         self._keep_scores(found)
         self._keep(best, inputs)
         if not self.converged_ and self.tol > 0:
-            warnings.warn(NotConvergedWarning("VBHEM", "the bound", self.max_iter), stacklevel=2)
+            warn(NotConvergedWarning("VBHEM", "the bound", self.max_iter))
         return self
-
-    def fit_predict(self, X: H3M | list[HMM], y: Any = None, **kwargs: Any) -> IntArray:
-        """Cluster the HMMs of `X` and return the cluster of each."""
-        del kwargs
-        return self.fit(X, y).labels_
 
     def predict_proba(self, X: H3M | HMM | list[HMM]) -> FloatArray:
         """Return the probability of each cluster for each HMM of `X`, (B, K)."""
