@@ -7,7 +7,7 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
 
-.PHONY: fuzz sanitize demo app test slow bench motion docs pictures lint format clean help
+.PHONY: fuzz sanitize demo app test slow bench motion docs pictures wheels lint format clean help
 
 help:
 	@echo "make demo    the main job end to end on a small simulated study"
@@ -18,6 +18,7 @@ help:
 	@echo "make motion  the paper's motion study, into results/"
 	@echo "make docs    the documentation, into build/docs"
 	@echo "make pictures  the pictures of README and docs, by chromium and matplotlib"
+	@echo "make wheels  the source distribution and the wheels, checked and tried in empty environments, into dist/"
 	@echo "make lint    ruff and mypy; make format rewrites the code's layout"
 
 $(BIN)/python:
@@ -100,6 +101,9 @@ docs: $(STAMP)
 
 pictures: $(STAMP)
 	$(BIN)/python docs/make_pictures.py
+
+wheels:
+	$(PYTHON) packaging/wheels.py
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

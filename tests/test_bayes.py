@@ -477,3 +477,12 @@ def test_posteriors_of_the_toolbox_are_kept(tmp_path):
     np.testing.assert_allclose(h3m.posterior.point().components.covars[0, :, 0], h3m.covars[0, :, 0], rtol=1e-9)
     np.testing.assert_allclose(h3m.posterior.n_sequences, [len(case["lengths"])])
     np.testing.assert_allclose(h3m.posterior.n_frames, [len(case["data"])])
+
+
+def test_the_report_has_likelihoods_beside_bounds():
+    rng = np.random.default_rng(0)
+    sequences = [rng.normal(size=(20, 2)) + 3 * (i % 2) for i in range(6)]
+    hmms, report = vhem.fit_hmms(sequences, [1, 2], method="vb", random_state=0, n_jobs=1, return_report=True)
+    assert np.allclose(report.log_likelihoods, np.diag(hmms.log_likelihoods(sequences)), rtol=1e-12)
+    assert (report.lower_bounds.max(axis=1) < report.log_likelihoods).all()
+    assert (hmms.n_frames == 20).all(), "what they were learned from is remembered"

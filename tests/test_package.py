@@ -142,3 +142,12 @@ def test_messages_and_pages_tell_how_to_install_what_there_is():
     assert len(named) >= 12
     assert {first or second for first, second in named} <= set(known)
     assert not re.findall(r"pip install ['\"]?vhem\b", text), "vhem is in no registry"
+
+
+def test_the_conda_recipe_asks_for_what_the_package_asks_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = (ROOT / "packaging" / "conda" / "recipe.yaml").read_text()
+    asked = set(re.findall(r"^    - (\S+ >=\S+)$", recipe.split("  run:")[1], re.MULTILINE))
+    needed = {dependency.replace(">=", " >=") for dependency in project["dependencies"]}
+    assert asked == {*needed, f"python {project['requires-python']}"}
+    assert f'version: "{project["version"]}"' in recipe

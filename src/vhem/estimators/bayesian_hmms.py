@@ -41,7 +41,6 @@ class BayesianFit(NamedTuple):
     """The results; arrays have one entry, or row, per HMM."""
 
     h3m: H3M
-    log_likelihoods: FloatArray
     n_iter: IntArray
     converged: BoolArray
     candidates: list[int]
@@ -78,12 +77,11 @@ def fit_bayesian(
     keeps_order = vb.regions is not None or plan.shape.topology != "ergodic" or not isinstance(plan.init, str)
     chosen = chosen_sizes(batch, chains, fits, keeps_order)
     h3m = H3M.of_posterior(chosen.posterior, ids=chains.ids)
-    groups_of, rows = chains.owner, np.arange(len(batch.ids))
+    groups_of = chains.owner
     bounds = np.column_stack([fit.bounds for fit in fits])
     n_iter, converged = (_picked(fits, chosen.size, name)[groups_of] for name in ("n_iter", "converged"))
     made = BayesianFit(
-        h3m, bounds[rows, chosen.size][groups_of], n_iter, converged, sizes, chosen.scores[groups_of],
-        bounds[groups_of], chosen.n_removed,
+        h3m, n_iter, converged, sizes, chosen.scores[groups_of], bounds[groups_of], chosen.n_removed
     )  # fmt: skip
     return batch._replace(groups=chains.of_sequence, ids=chains.ids), made
 

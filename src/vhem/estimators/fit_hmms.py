@@ -254,12 +254,21 @@ def _bayesian(
     candidates = _candidates(n_states) if isinstance(plan.init, str) and bayesian.regions is None else [0]
     batch, made = fit_bayesian(data, groups, sample_weight, candidates, plan, bayesian, callback, rng)
     none = np.zeros(len(made.h3m), dtype=np.int64)
+    pairs = Pairs(np.arange(len(batch.groups)), batch.groups)
+    found = log_likelihoods(made.h3m.parameters, batch.X, batch.offsets, pairs, plan.n_threads)
     report = FitReport(
-        *(made.log_likelihoods, made.n_iter, made.converged, made.h3m.n_states, made.candidates, made.scores),
+        *(
+            np.bincount(batch.groups, batch.weights * found, len(none)),
+            made.n_iter,
+            made.converged,
+            made.h3m.n_states,
+            made.candidates,
+            made.scores,
+        ),
         *(none, none, none, made.lower_bounds, made.n_removed),
     )
     _warn(report, batch, plan, data.channels)
-    return report, made.h3m
+    return report, made.h3m.with_evidence(*batch.evidence)
 
 
 def _reporter(
