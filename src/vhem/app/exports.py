@@ -106,7 +106,7 @@ def _arguments_of_fit(options: dict[str, Any], n_states: Any, grouped: bool, emi
 
 def _arguments_of_vhem(options: dict[str, Any], tau: int) -> str:
     pairs = {
-        "n_states": options.get("center_states"), "tau": tau, "n_virtual": options["virtual"],
+        "n_states": options.get("center_states"), "tau": tau, "n_virtual": options.get("virtual") or 100.0,
         "n_init": options.get("restarts"), "max_iter": options["max_iter"], "random_state": options["seed"],
     }  # fmt: skip
     return f"{options['clusters']}, {_named(pairs)}"

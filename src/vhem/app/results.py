@@ -20,7 +20,6 @@ from vhem.app.scoring import SCORES, score
 from vhem.app.security import report_headers
 from vhem.app.settings import COMPARE, ChoiceError, explicit_roles
 from vhem.app.store import NotFoundError, Record, Store, now
-from vhem.cli.main import app as command
 from vhem.cli.run_folder import CENTERS, HMMS, LABELS, REPORT, RUN, SUMMARY_JSON, SUMMARY_TEXT, RunFolder
 from vhem.report.side_by_side import Side, comparison_page
 
@@ -42,7 +41,6 @@ async def about(request: Request) -> Response:
             "commands": commands_of(store, record), "siblings": _siblings(store, record),
             "picture": picture is not None,
             "statistics": (run.path / COMPARE).is_dir(),
-            "testable": COMPARE in {one.name for one in command.registered_commands},
             "files": sorted(name for name in _FILES if (run.path / name).is_file()), "numbers": job.get("numbers"),
             "others": [_named(other) for other in store.all_runs() if _is_done(other) and other.id != record.id],
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -36,6 +36,7 @@ from vhem.cli.shared import (
 )
 from vhem.estimators.selection import ClusterNumbers
 from vhem.estimators.sequence_clustering import SequenceClustering
+from vhem.estimators.vbhem import VBHEM
 from vhem.estimators.vhem import VHEM
 from vhem.inference.pieces import disconnected_centers
 from vhem.models import H3M
@@ -62,14 +63,14 @@ def cluster(
     learning: LearningOptions,
     run: RunOptions,
     tau: Tau = None,
-    virtual: Virtual = 100.0,
+    virtual: Virtual = None,
     restarts: Restarts = None,
     center_states: CenterStates = None,
     polish: Annotated[
         bool,
         typer.Option(
             "--polish/--no-polish",
-            help="Whether to refine clusters of HMMs on the sequences themselves, if there are any.",
+            help="Whether to refine clusters of HMMs on their sequences, or on sequences like those.",
         ),
     ] = True,
     dask: Dask = None,
@@ -103,8 +104,9 @@ def cluster(
         if probable is not None:
             candidates = [probable.n_clusters_]
         settings = VHEM(
-            candidates[0], n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts,
-            max_iter=learning.max_iter, weight_form=_weight_form(found), random_state=run.seed, n_jobs=run.jobs,
+            candidates[0], n_states=center_states, tau=length, n_virtual=_n_virtual(virtual, found), n_init=restarts,
+            polish=polish, max_iter=learning.max_iter, weight_form=_weight_form(found),
+            random_state=run.seed, n_jobs=run.jobs,
         )  # fmt: skip
         compared = None
         if len(set(candidates)) > 1:
@@ -119,26 +121,9 @@ def cluster(
             session.begin(f"refining {fit.n_clusters} clusters on the sequences", Doing.CLUSTERING)
             final = _polished(found.content, hmms, fit.n_clusters, center_states, learning, run)
         warn_of_pieces(final.centers_, length)
-        rows = summary.of_clusters(
-            final.centers_, hmms.ids, final.labels_, length, final.responsibilities_, found.feature_names
-        )
-        numbers = {
-            "input": summary.of_input(found),
-            "numbers": None if compared is None else as_lists(compared),
-            "probabilities": None if probable is None else probabilities_of(probable),
-            "tau": length,
-            "lower_bound": fit.lower_bound_,
-            "iterations": fit.n_iter_,
-            "converged": bool(fit.converged_),
-            "restarts": dict(zip(("best", "all"), summary.restarts_found_best(fit), strict=True)),
-            "refined": final is not fit,
-            "clusters": rows,
-            "notes": session.gather_warnings(),
-        }
-        text = f"{summary.input_text(found)}\n{_choice_text(compared)}{probabilities_text(probable)}"
-        text += f"{len(hmms)} HMMs in {fit.n_clusters} clusters (tau {length}{why}).\n"
-        text += f"{summary.restarts_text(fit)}{'' if final is fit else _agreement_text(fit, final)}\n"
-        text += summary.clusters_text(rows, found.feature_names, "HMMs")
+        made = _Made(found, hmms, fit, final, compared, probable, length)
+        numbers = made.numbers() | {"notes": session.gather_warnings()}
+        text = made.text(why)
         writer.begin(found.feature_names, found.typical_length)
         writer.model(HMMS, hmms)
         writer.centers(final.centers_)
@@ -147,6 +132,51 @@ def cluster(
         writer.finish(text, numbers)
         forget_parts(out)
     show(f"{text}\n\n{writer.told()}", numbers, run.json)
+
+
+class _Made(NamedTuple):
+    """What a run made, to be told in numbers and in words."""
+
+    found: Any
+    hmms: H3M
+    fit: VHEM
+    final: VHEM | SequenceClustering
+    compared: ClusterNumbers | None
+    probable: VBHEM | None
+    length: int
+
+    def clusters(self) -> list[dict[str, Any]]:
+        """Return the clusters, their members and centres."""
+        final = self.final
+        return summary.of_clusters(
+            final.centers_, self.hmms.ids, final.labels_, self.length, final.responsibilities_,
+            self.found.feature_names,
+        )  # fmt: skip
+
+    def numbers(self) -> dict[str, Any]:
+        """Return the summary as it is saved."""
+        fit = self.fit
+        return {
+            "input": summary.of_input(self.found),
+            "numbers": None if self.compared is None else as_lists(self.compared),
+            "probabilities": None if self.probable is None else probabilities_of(self.probable),
+            "tau": self.length,
+            "lower_bound": fit.lower_bound_,
+            "iterations": fit.n_iter_,
+            "converged": bool(fit.converged_),
+            "restarts": dict(zip(("best", "all"), summary.restarts_found_best(fit), strict=True)),
+            "refined": self.final is not fit,
+            "clusters": self.clusters(),
+        }
+
+    def text(self, why: str) -> str:
+        """Return the summary in words; `why` says why tau is what it is."""
+        fit, found = self.fit, self.found
+        text = f"{summary.input_text(found)}\n{_choice_text(self.compared)}{probabilities_text(self.probable)}"
+        text += f"{len(self.hmms)} HMMs in {fit.n_clusters} clusters (tau {self.length}{why}).\n"
+        refined = _agreement_text(fit, self.final) if isinstance(self.final, SequenceClustering) else ""
+        text += f"{summary.restarts_text(fit)}{refined}\n"
+        return text + summary.clusters_text(self.clusters(), found.feature_names, "HMMs")
 
 
 def warn_of_pieces(centers: H3M, length: int) -> None:
@@ -188,6 +218,13 @@ def _polished(
         n_jobs=run.jobs,
         emissions=learning.emitted(),
     ).fit(sequences, groups=names, hmms=hmms)
+
+
+def _n_virtual(virtual: float | None, found: Any) -> float | str:
+    """Return the virtual sequences per HMM; if clusters are refined on sequences, VHEM need not refine them."""
+    if virtual is not None:
+        return virtual
+    return 100.0 if isinstance(found.content, Sequences) else "auto"
 
 
 def _weight_form(found: Any) -> str:

@@ -55,7 +55,7 @@ def number(
     run: RunOptions,
     clusters: Annotated[str, typer.Option("--clusters", "-k", help="Numbers to compare: 2-6, or 2,4,8.")] = "2-6",
     tau: Tau = None,
-    virtual: Virtual = 100.0,
+    virtual: Virtual = None,
     restarts: Restarts = None,
     center_states: CenterStates = None,
     bootstrap: Annotated[
@@ -82,8 +82,8 @@ def number(
         length, why = chosen_tau(tau, found)
         evidence = sequences_per_hmm(data, found, len(hmms))
         settings = VHEM(
-            n_states=center_states, tau=length, n_virtual=virtual, n_init=restarts, max_iter=learning.max_iter,
-            random_state=run.seed, n_jobs=run.jobs,
+            n_states=center_states, tau=length, n_virtual=100.0 if virtual is None else virtual, n_init=restarts,
+            max_iter=learning.max_iter, random_state=run.seed, n_jobs=run.jobs,
         )  # fmt: skip
         result = compare(settings, hmms, candidates, evidence, session)
         session.begin(f"measuring how separate clusters of {len(hmms)} HMMs are", Doing.CLUSTERING)

@@ -339,7 +339,15 @@ Tau = Annotated[
 Restarts = Annotated[
     int | None, typer.Option("--restarts", min=1, help="Restarts of the clustering.", show_default=False)
 ]
-Virtual = Annotated[float, typer.Option("--virtual", help="Virtual sequences per HMM; more make assignments harder.")]
+Virtual = Annotated[
+    float | None,
+    typer.Option(
+        "--virtual",
+        help="Virtual sequences per HMM; more make assignments harder. By default 100; HMMs alone are taken as the "
+        "estimates that they are, if they remember their data.",
+        show_default=False,
+    ),
+]
 CenterStates = Annotated[
     int | None,
     typer.Option(

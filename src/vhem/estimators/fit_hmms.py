@@ -256,15 +256,9 @@ def _bayesian(
     none = np.zeros(len(made.h3m), dtype=np.int64)
     pairs = Pairs(np.arange(len(batch.groups)), batch.groups)
     found = log_likelihoods(made.h3m.parameters, batch.X, batch.offsets, pairs, plan.n_threads)
+    likelihoods = np.bincount(batch.groups, batch.weights * found, len(none)).astype(np.float64)
     report = FitReport(
-        *(
-            np.bincount(batch.groups, batch.weights * found, len(none)),
-            made.n_iter,
-            made.converged,
-            made.h3m.n_states,
-            made.candidates,
-            made.scores,
-        ),
+        *(likelihoods, made.n_iter, made.converged, made.h3m.n_states, made.candidates, made.scores),
         *(none, none, none, made.lower_bounds, made.n_removed),
     )
     _warn(report, batch, plan, data.channels)

@@ -24,7 +24,7 @@ export async function showResult(main, run) {
   const tabs = [
     ["Take away", takeAway],
     ["Names and colours", looks],
-    ...(about.testable ? [["Statistics", statistics]] : []),
+    ["Statistics", statistics],
     ["Compare", comparing],
   ];
   const buttons = tabs.map(([name, draw]) =>
