@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from statistics import median
 from typing import Any
 
@@ -68,4 +69,11 @@ def machine_factor(store: Store) -> float:
             ratios.append((job["ended"] - job["started"]) / job["estimate"])
         if len(ratios) == _LATEST:
             break
-    return min(50.0, max(0.1, median(ratios))) if ratios else 1.0
+    return min(50.0, max(0.1, median(ratios))) if ratios else _business()
+
+
+def _business() -> float:
+    """Return how many processes share a core now: what is known about a machine on which nothing has been run."""
+    if not hasattr(os, "getloadavg"):
+        return 1.0
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -17,7 +17,7 @@ from vhem.app.estimate import statistics_seconds
 from vhem.app.exports import commands_of, script_of, write_zip
 from vhem.app.jobs import OUT
 from vhem.app.questions import Answer, body_of, queue_of, run_of, store_of
-from vhem.app.scoring import SCORES, score
+from vhem.app.scoring import PEOPLE, SCORES, notes_on, score
 from vhem.app.security import report_headers
 from vhem.app.settings import COMPARE, DRAWS, ChoiceError, explicit_roles
 from vhem.app.store import NotFoundError, Record, Store, now
@@ -25,7 +25,7 @@ from vhem.cli.run_folder import CENTERS, HMMS, LABELS, REPORT, RUN, SUMMARY_JSON
 from vhem.report.side_by_side import Side, comparison_page
 
 _FILES = {LABELS, CENTERS, HMMS, SUMMARY_TEXT, SUMMARY_JSON, RUN, REPORT}
-_SCORED = {SCORES, "scores.groups.csv"}
+_SCORED = {SCORES, PEOPLE}
 _LONGEST = 80  # characters of a name that a cluster is given
 
 
@@ -215,8 +215,11 @@ async def score_new(request: Request) -> Response:
     if not table.get("facts"):
         raise ChoiceError("This table has not been read to its end yet. Look at its page first.")
     _finished(record)
-    out = record.folder / "scores" / data.id
-    return JSONResponse(await score(record.folder / OUT, store.table(data), explicit_roles(table), out))
+    job, run, out = record.read(), record.folder / OUT, record.folder / "scores"
+    found = await score(run, store.table(data), explicit_roles(table), out / data.id)
+    own = store.table(store.data(job["data"])), job["roles"]
+    notes = await notes_on(run, own, table["understood"]["values"], out / data.id, out / job["data"])
+    return JSONResponse({**found, "notes": notes})
 
 
 async def scores_file(request: Request) -> Response:
