@@ -180,6 +180,35 @@ def test_a_broken_table_is_explained_and_can_be_corrected(page, tmp_path):
     assert "2\nmissing values" in text_of(page)
 
 
+def test_categories_are_drawn_as_cells_with_names(page, tmp_path):
+    rows = [f"p{k // 6},{k % 6},{('search', 'cart')[k % 6 // 3]}\n" for k in range(24)]
+    (tmp_path / "pages.csv").write_text("person,time,page\n" + "".join(rows))
+    drop(page, tmp_path / "pages.csv")
+    find(page, "#understood[data-whole=true]")
+    assert len(page.find_elements(By.CSS_SELECTOR, ".thumbs svg rect:not(.frame)")) == 4 * 2  # a cell per stretch
+    assert {"page: cart", "page: search"} == set(text_of(page, ".keys").splitlines())
+
+
+def test_stopped_runs_are_resumed_from_the_list_and_waiting_ones_say_for_what(page, app):
+    job = {"data": "0" * 12, "data_name": "old.csv", "clusters": 2, "range": None, "made": 1.0, "state": "stopped"}
+    run, statistics, waiting = (app.store.new_run() for _ in range(3))
+    run.write({**job, "data_name": "first.csv"})
+    statistics.write({**job, "of": run.id})
+    go(page, "#/runs")
+    shown(page, "first.csv")
+    buttons = [b.get_attribute("aria-label") for b in page.find_elements(By.CSS_SELECTOR, ".rows button")]
+    assert {"Resume: first.csv: 2 clusters", "Resume: Statistics of old.csv: 2 clusters"} < set(buttons)
+    go(page, f"#/run/{statistics.id}")
+    shown(page, "Back to the clusters")
+    assert "Change the settings" not in text_of(page)
+    run.write({**job, "data_name": "first.csv", "state": "running"})  # the queue sees it only when it is woken
+    waiting.write({**job, "state": "queued", "made": 2.0})
+    go(page, f"#/run/{waiting.id}")
+    shown(page, "Before it: first.csv: 2 clusters.")
+    for record in (run, statistics, waiting):
+        record.remove()
+
+
 def test_roles_are_changed_by_choosing_them(page, tmp_path):
     path = write_table(tmp_path / "roles.csv")
     drop(page, path)

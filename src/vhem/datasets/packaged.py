@@ -76,6 +76,12 @@ def load_biofam(channels: bool = False) -> LifeCourses:
     -------
     LifeCourses
         16 years; covariates: sex, birthyr, nat_1_02, plingu02 (language), p02r01 (confession), ….
+
+    Examples
+    --------
+    >>> from vhem.datasets import load_biofam
+    >>> load_biofam().sequences  # doctest: +SKIP
+    Sequences(n=2000, n_dims=1, length 16, 32000 frames; state: 8 categories)
     """
     path = packaged("sequenzo", "datasets/biofam.csv")
     whole = read_sequences(path, wide="15:30", id=[], weights="wp00tbgs", categories=["state"])
