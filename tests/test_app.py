@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -137,7 +138,7 @@ def test_every_bad_cell_is_named_with_its_row(tmp_path):
     assert [(cell["row"], cell["column"], cell["value"]) for cell in problem["cells"]] == [
         (3, "x", "'oops'"), (5, "y", "'n.a'"), (6, "y", "'?'")
     ]  # fmt: skip
-    assert problem["text"].startswith("Broken.csv, row 3: column 'x' has 'oops', which is not a number")
+    assert problem["text"].startswith("broken.csv, row 3: column 'x' has 'oops', which is not a number")
     assert str(tmp_path) not in problem["text"]
 
 
@@ -270,9 +271,12 @@ def test_more_work_takes_longer():
     assert seconds(facts, 2, {}, [2, 3], compare=False) > once
 
 
-def test_the_estimate_learns_how_fast_the_machine_is(tmp_path):
+def test_the_estimate_learns_how_fast_the_machine_is(tmp_path, monkeypatch):
     store = Store(tmp_path)
-    assert machine_factor(store) == 1.0
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    for load, factor in ((0.5, 1.0), (8.0, 4.0)):  # nothing has been run: only how busy it is
+        monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0, 0), raising=False)
+        assert machine_factor(store) == factor
     for k in range(3):
         store.new_run().write({"state": "done", "estimate": 2.0, "started": 10.0, "ended": 16.0, "made": k})
     assert machine_factor(store) == 3.0
@@ -356,6 +360,7 @@ def test_everything_in_one_file(app, finished):
     _, (two, _) = finished
     content = zipfile.ZipFile(io.BytesIO(app.ask("GET", f"/api/runs/{two}/zip")[2]))
     expected = {"labels.csv", "centers.vhem", "hmms.vhem", "report.html", "run.toml", "commands.txt", "repeat.py"}
+    expected |= {"study.csv"}  # which the commands name
     assert expected <= set(content.namelist())
     assert app.ask("GET", f"/api/runs/{two}/file/labels.csv")[2] == content.read("labels.csv")
     assert app.ask("GET", f"/api/runs/{two}/file/job.json")[0] == 404
@@ -409,6 +414,7 @@ def test_new_people_are_scored(app, finished, tmp_path):
     new = uploaded(app, write_table(tmp_path / "new.csv", n_viewers=5, n_trials=2))
     scores = app.post(f"/api/runs/{two}/score", {"data": new})
     assert scores["people"]["n"] == 5
+    assert scores["notes"] == []
     assert scores["sequences"]["n"] == len(set(rows(tmp_path / "new.csv", "viewer", "trial")))
     run = RunFolder(app.store.run(two).folder / "out")
     sequences = vhem.read_sequences(tmp_path / "new.csv")
@@ -417,6 +423,23 @@ def test_new_people_are_scored(app, finished, tmp_path):
     assert [int(row[column]) - 1 for row in scores["sequences"]["rows"]] == likelihoods.argmax(axis=1).tolist()
     assert app.ask("GET", f"/api/runs/{two}/scores/{new}/scores.csv")[0] == 200
     assert app.ask("GET", f"/api/runs/{two}/scores/{new}/scores.run.toml")[0] == 404
+
+
+@pytest.mark.slow
+def test_new_people_with_other_values_are_noted(app, finished, tmp_path):
+    _, (two, _) = finished
+    path = tmp_path / "other.csv"
+    path.write_text("viewer,trial,u,v\n" + "".join(f"a,{k // 5},{1e4 + k},{k}\n" for k in range(20)))
+    names, fit = app.post(f"/api/runs/{two}/score", {"data": uploaded(app, path)})["notes"]
+    assert names.startswith("The run is about x, y; this table has u, v.")
+    assert fit.startswith("All of them fit worse than everybody the clusters were made of")
+
+
+def test_columns_of_text_that_are_not_used_are_noted(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("id,x,mood\n" + "".join(f"s{k // 4},{k % 5},{'good' if k % 3 else 'bad'}\n" for k in range(24)))
+    assert any("“mood” holds text and is not used" in note for note in look(path, {}, whole=True)["notes"])
+    assert not look(path, {"id": ["id"], "values": ["x"]}, whole=True)["notes"]
 
 
 def test_runs_that_fail_say_why_and_keep_nobody_waiting(app, finished):

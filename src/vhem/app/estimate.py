@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 from statistics import median
 from typing import Any
 
-from vhem.app.settings import Model, states_range
+from vhem.app.settings import DRAWS, Model, states_range
 from vhem.app.store import Store
 from vhem.cli.shared import LONGEST_TAU
 
 _START = 3.0  # seconds until a command does anything
 _LEARNING, _REFINING, _PAIR, _FIT = 6e-9, 6e-9, 1.6e-8, 0.03  # seconds per unit of work, before any was measured
 _ITERATIONS, _ROUNDS = 30, 250  # of learning, and of refining
+_FOLDS = 8  # clusterings of the statistics beside those of draws: five folds, and three of all people
 _FITS = 26  # clusterings per number of clusters that is compared
 _LATEST = 5  # runs from which the machine's speed is known
 
@@ -52,6 +54,12 @@ def seconds(facts: dict[str, Any], n_values: int, given: dict[str, Any], numbers
     return float(comparing) + clustering(numbers[len(numbers) // 2])
 
 
+def statistics_seconds(job: dict[str, Any]) -> float | None:
+    """Return how long the statistics of a run take at most: each fold and each draw clusters again."""
+    once = job.get("clustering")
+    return None if once is None else float((2 * DRAWS + _FOLDS) * max(once - _START, once / 4))
+
+
 def machine_factor(store: Store) -> float:
     """Return how much longer the latest runs took than was estimated."""
     ratios = []
@@ -61,4 +69,11 @@ def machine_factor(store: Store) -> float:
             ratios.append((job["ended"] - job["started"]) / job["estimate"])
         if len(ratios) == _LATEST:
             break
-    return min(50.0, max(0.1, median(ratios))) if ratios else 1.0
+    return min(50.0, max(0.1, median(ratios))) if ratios else _business()
+
+
+def _business() -> float:
+    """Return how many processes share a core now: what is known about a machine on which nothing has been run."""
+    if not hasattr(os, "getloadavg"):
+        return 1.0
+    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -56,9 +56,10 @@ def script_of(store: Store, run: Record) -> str:
         f'"""{job["clusters"]} clusters of {name}: the same as\n\n{said}\n"""\n\nimport vhem\n',
         f"sequences = vhem.read_sequences({_arguments(name, _reading(job['roles'], name))})",
         f"hmms = vhem.fit_hmms({_arguments_of_fit(options, n_states, grouped, emissions)})",
-        f"fit = vhem.VHEM({_arguments_of_vhem(options, out.summary['tau'])}).fit(hmms)",
     ]
-    if refined:
+    if not refined:
+        parts.append(f"fit = vhem.VHEM({_arguments_of_vhem(options, out.summary['tau'])}).fit(hmms)")
+    else:
         parts.append(
             "fit = vhem.SequenceClustering("
             f"{_arguments_of_refining(options, emissions)}"
@@ -122,7 +123,7 @@ def _arguments_of_refining(options: dict[str, Any], emissions: dict[str, str]) -
 
 
 def write_zip(store: Store, run: Record, target: Path) -> None:
-    """Write a run's folder, and how to repeat the run, to a zip file; also the table, if it was corrected here."""
+    """Write a run's folder, and how to repeat the run, to a zip file, with the table and the picture for it."""
     job = run.read()
     table = store.data(job["data"])
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as file:
@@ -131,5 +132,6 @@ def write_zip(store: Store, run: Record, target: Path) -> None:
                 file.write(path, path.relative_to(run.folder / OUT))
         file.writestr("commands.txt", "\n".join(commands_of(store, run)) + "\n")
         file.writestr("repeat.py", script_of(store, run))
-        if table.read().get("corrected"):
-            file.write(store.table(table), store.table(table).name)
+        for needed in (store.table(table), store.picture(table)):
+            if needed is not None:
+                file.write(needed, needed.name)

@@ -84,7 +84,17 @@ class Queue:
             "command": progress.command, "step": progress.step, "done": progress.done, "detail": progress.detail,
             "bounds": progress.bounds, "notes": progress.notes, "steps": progress.steps,
         }  # fmt: skip
-        return {**job, "id": record.id, "progress": step, "stopping": record.id in self._stopping, "now": now()}
+        told = {**job, "id": record.id, "progress": step, "stopping": record.id in self._stopping, "now": now()}
+        return {**told, "before": self._before(record)} if job["state"] == "queued" else told
+
+    def _before(self, record: Record) -> list[dict[str, Any]]:
+        """Return the runs that a run waits for: the one that runs, then those that were queued earlier."""
+        jobs = [{**other.read(), "id": other.id} for other in reversed(self._store.all_runs())]
+        running = [job for job in jobs if job["state"] == "running"]
+        ids = [job["id"] for job in jobs]
+        waiting = [job for job in jobs[: ids.index(record.id)] if job["state"] == "queued"]
+        shown = ("id", "data_name", "clusters", "range", "of")
+        return [{key: job.get(key) for key in shown} for job in [*running, *waiting]]
 
     def last_words(self, record: Record) -> str:
         """Return what a run's last command said."""
@@ -139,8 +149,12 @@ class Queue:
             clusters = int(numbers["best"]["stability"])
             record.update(clusters=clusters, numbers=numbers)
         model = Model.of(job["model"], clusters)
+        begun = now()
         end = await self._command(record, [*cluster_command(table, job["roles"], model, out), "--overwrite"])
-        return end or await self.report(record)
+        if end:
+            return end
+        record.update(clustering=now() - begun)
+        return await self.report(record)
 
     async def _statistics(self, record: Record, run: Record) -> int:
         """Test the clusters of a finished run, and write its report again, which then shows what was found."""

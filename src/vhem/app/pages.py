@@ -30,7 +30,7 @@ _LEAD_ON = (
     "<title>vhem</title>"
 )
 #: Names of the report's drawing code that the app's scripts import.
-_SHARED = "COLORS, byId, el, svg, fill, percent, short, count"
+_SHARED = "COLORS, byId, el, svg, fill, percent, short, count, tick, categoryColor, stretches"
 
 
 def make_app(store: Store, port: int, keys: Keys) -> Starlette:

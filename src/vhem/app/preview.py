@@ -55,12 +55,23 @@ def look(path: Path, roles: dict[str, Any], whole: bool) -> dict[str, Any]:
             warn_of_doubts(reading)
         found["notes"] = [named_in_page(w.message, path) for w in caught]
         found |= _understood(reading)
+        if not roles.get("values"):  # otherwise they were left out on purpose
+            found["notes"] += _unused(found["columns"], reading.roles.ignored or [])
     except (Explained, OSError, ValueError, TypeError, ImportError) as fault:
         found["problem"] = problem_of(fault, path, options)
     except MemoryError:
         found["problem"] = {"text": "The table is too large for this machine's memory.", "cells": []}
     found["seconds"] = round(time.perf_counter() - begin, 2)
     return found
+
+
+def _unused(columns: list[dict[str, Any]], ignored: list[str]) -> list[str]:
+    """Return a note on each column of text that has no role."""
+    texts = [column["name"] for column in columns if not column["numeric"] and column["name"] in ignored]
+    return [
+        f"Column “{name}” holds text and is not used. If it says what was observed, give it the role “category”."
+        for name in texts
+    ]
 
 
 def _head(path: Path, options: Options) -> dict[str, Any]:

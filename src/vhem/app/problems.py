@@ -42,7 +42,7 @@ def named_in_page(message: Any, path: Path) -> str:
     """Return a message in the page's words, without the folder that a table is kept in."""
     text = message.told(naming) if isinstance(message, Explained) else str(message)
     text = " ".join(text.split()).replace(f"{path.parent}/", "")
-    return text[:1].upper() + text[1:]
+    return text if text.startswith(path.name) else text[:1].upper() + text[1:]
 
 
 def problem_of(fault: BaseException, path: Path, options: Options) -> dict[str, Any]:

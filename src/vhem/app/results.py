@@ -13,18 +13,19 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from vhem.app.comparison import NotComparableError, compare
+from vhem.app.estimate import statistics_seconds
 from vhem.app.exports import commands_of, script_of, write_zip
 from vhem.app.jobs import OUT
 from vhem.app.questions import Answer, body_of, queue_of, run_of, store_of
-from vhem.app.scoring import SCORES, score
+from vhem.app.scoring import PEOPLE, SCORES, notes_on, score
 from vhem.app.security import report_headers
-from vhem.app.settings import COMPARE, ChoiceError, explicit_roles
+from vhem.app.settings import COMPARE, DRAWS, ChoiceError, explicit_roles
 from vhem.app.store import NotFoundError, Record, Store, now
 from vhem.cli.run_folder import CENTERS, HMMS, LABELS, REPORT, RUN, SUMMARY_JSON, SUMMARY_TEXT, RunFolder
 from vhem.report.side_by_side import Side, comparison_page
 
 _FILES = {LABELS, CENTERS, HMMS, SUMMARY_TEXT, SUMMARY_JSON, RUN, REPORT}
-_SCORED = {SCORES, "scores.groups.csv"}
+_SCORED = {SCORES, PEOPLE}
 _LONGEST = 80  # characters of a name that a cluster is given
 
 
@@ -40,7 +41,7 @@ async def about(request: Request) -> Response:
             "sizes": sizes, "states": states, "dims": _n_dims(run.summary["clusters"][0]["states"][0]),
             "commands": commands_of(store, record), "siblings": _siblings(store, record),
             "picture": picture is not None,
-            "statistics": (run.path / COMPARE).is_dir(),
+            "statistics": (run.path / COMPARE).is_dir(), "draws": DRAWS, "expected": statistics_seconds(job),
             "files": sorted(name for name in _FILES if (run.path / name).is_file()), "numbers": job.get("numbers"),
             "others": [_named(other) for other in store.all_runs() if _is_done(other) and other.id != record.id],
         }
@@ -84,7 +85,8 @@ async def queue_statistics(request: Request) -> Response:
     record = run_of(request)
     _finished(record)
     kept = ("data", "data_name", "title", "model", "roles", "clusters", "look")
-    job = {name: value for name, value in record.read().items() if name in kept}
+    whole = record.read()
+    job = {name: whole[name] for name in kept if name in whole} | {"expected": statistics_seconds(whole)}
     queued = store_of(request).new_run()
     queued.write({**job, "of": record.id, "range": None, "state": "queued", "made": now()})
     queue_of(request).add()
@@ -213,8 +215,11 @@ async def score_new(request: Request) -> Response:
     if not table.get("facts"):
         raise ChoiceError("This table has not been read to its end yet. Look at its page first.")
     _finished(record)
-    out = record.folder / "scores" / data.id
-    return JSONResponse(await score(record.folder / OUT, store.table(data), explicit_roles(table), out))
+    job, run, out = record.read(), record.folder / OUT, record.folder / "scores"
+    found = await score(run, store.table(data), explicit_roles(table), out / data.id)
+    own = store.table(store.data(job["data"])), job["roles"]
+    notes = await notes_on(run, own, table["understood"]["values"], out / data.id, out / job["data"])
+    return JSONResponse({**found, "notes": notes})
 
 
 async def scores_file(request: Request) -> Response:

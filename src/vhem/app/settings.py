@@ -18,6 +18,7 @@ _LIMITS = {  # of the numbers that may be chosen
     "center_states": (1, 100), "seed": (0, 2**31 - 1), "max_iter": (1, 100_000),
 }  # fmt: skip
 COMPARE = "compare"  #: the command that tests clusters, and the folder in that of a run where its tables are
+DRAWS = 49  #: data sets that the app has drawn for the bootstrap: half the command's, since somebody waits
 _CHOICES = {"covariance": ("diag", "full"), "topology": tuple(TOPOLOGIES), "per": ("auto", "sequence", "group")}
 
 
@@ -155,7 +156,7 @@ def number_command(table: Path, roles: dict[str, Any], model: Model, low: int, h
 
 def statistics_command(out: Path) -> list[str]:
     """Return the arguments of `vhem` that test the clusters of a run."""
-    return [COMPARE, str(out)]
+    return [COMPARE, str(out), "--bootstrap", str(DRAWS)]
 
 
 def report_command(out: Path, look: dict[str, Any], picture: Path | None, title: str) -> list[str]:

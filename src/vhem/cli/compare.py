@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -55,7 +57,7 @@ def compare(
         model = found.estimator(run.seed, run.jobs)
         result = compare_clusters(
             model, found.members, found.run.centers, found.run.hmms, found.sequences, found.owners,
-            found.run.feature_names, bootstrap, folds, run.seed, lambda what, done: session.update(done, what),
+            found.run.feature_names, bootstrap, folds, run.seed, _watch(session, bootstrap, folds),
         )  # fmt: skip
         if classes is not None:
             result = _with_groups(result, found, classes_of(found.run, classes, table), run.seed, session)
@@ -68,6 +70,19 @@ def compare(
         lines.append(f"note: {missing}.")
     show("\n".join(lines), {"results": result.sentences, "warnings": result.warnings,
                             "files": [str(path) for path in files]}, run.json)  # fmt: skip
+
+
+def _watch(session: Session, bootstrap: int, folds: int) -> Callable[[str, float], None]:
+    """Return a callback that counts the folds, then the data sets drawn."""
+    words = {"cross-fitting": ("fold", f"{folds}"), "bootstrap": ("draw", f"at most {bootstrap}")}
+    counted = Counter[str]()
+
+    def callback(what: str, done: float) -> None:
+        counted[what] += 1
+        one, most = words[what]
+        session.update(done, f"{what}: {one} {counted[what]} of {most}")
+
+    return callback
 
 
 def _with_groups(

@@ -167,8 +167,8 @@ def _emitted_text(state: dict[str, Any], names: list[str] | None) -> str:
 def _state_text(state: dict[str, Any], states: list[dict[str, Any]], names: list[str] | None) -> str:
     where = _emitted_text(state, names)
     more = " …" if len(state.get("mean", state.get("emits", ()))) > _SHOWN else ""
-    text = f"state {state['state']}, {state['share_of_time']:4.0%} of the time: {where}{more}"
+    text = f"state {state['state']}, {100 * state['share_of_time']:3.0f} % of the time: {where}{more}"
     if len(states) == 1:
         return text
     onward = int(np.argmax(state["next"]))
-    return f"{text}; then most often state {onward + 1} ({state['next'][onward]:.0%})"
+    return f"{text}; then most often state {onward + 1} ({100 * state['next'][onward]:.0f} %)"

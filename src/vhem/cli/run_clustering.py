@@ -80,10 +80,15 @@ def _sequences(run: RunFolder, notes: list[str]) -> Sequences | None:
         return None
 
 
+def _shown(value: Any) -> str:
+    """Return an option as it is typed."""
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
 def _run(ctx: typer.Context, run: RunFolder) -> FitFacts:
     group: Any = ctx.parent.command if ctx.parent else None
     defaults = {p.name: p.default for p in group.commands[run.command].params} if group else {}
-    settings = [Setting(name, str(value), defaults.get(name) != value) for name, value in run.options.items()]
+    settings = [Setting(name, _shown(value), defaults.get(name) != value) for name, value in run.options.items()]
     settings.sort(key=lambda row: not row.changed)
     numbers = run.summary
     figures = []

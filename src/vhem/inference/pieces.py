@@ -29,7 +29,7 @@ class Pieces(NamedTuple):
     def warning(self) -> FitWarning:
         """Return what it means, as a warning."""
         parts = "; ".join(
-            f"{', '.join(str(s + 1) for s in states)} ({share:.0%} of the time)"
+            f"{', '.join(str(s + 1) for s in states)} ({100 * share:.0f} % of the time)"
             for states, share in zip(self.pieces, self.shares, strict=True)
         )
         return FitWarning(

@@ -88,7 +88,8 @@ def _warnings(fits: list[Any]) -> list[str]:
     found = []
     for one in fits:
         if not getattr(one, "converged_", True):
-            found.append(f"The fit stopped after {one.n_iter_} iterations before the bound had converged.")
+            n = one.n_iter_
+            found.append(f"The fit stopped after {n} iteration{'s' * (n != 1)} before the bound had converged.")
         if getattr(one, "n_empty_clusters_", 0):
             found.append(f"{one.n_empty_clusters_} clusters are empty: their centres say nothing.")
         if getattr(one, "n_unvisited_states_", 0):

@@ -7,7 +7,7 @@ import { showModel } from "./model.js";
 import { showRun } from "./run.js";
 import { showComparison } from "./compare.js";
 import { showNew } from "./new.js";
-import { markStep, problem } from "./parts.js";
+import { markStep, problem, STATES } from "./parts.js";
 
 const ID = "([0-9a-f]{12})";
 const PAGES = [
@@ -41,8 +41,11 @@ async function show() {
 async function count() {
   try {
     const { runs } = await get("/api/overview");
-    const busy = runs.filter((run) => run.state === "running" || run.state === "queued").length;
-    byId("queue").textContent = busy ? `Runs (${busy} going)` : "Runs";
+    const busy = ["running", "queued"]
+      .map((state) => [runs.filter((run) => run.state === state).length, STATES[state]])
+      .filter(([n]) => n)
+      .map(([n, state]) => `${n} ${state}`);
+    byId("queue").textContent = busy.length ? `Runs (${busy.join(", ")})` : "Runs";
   } catch {
     // the page says that the app does not answer
   }

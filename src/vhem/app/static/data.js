@@ -1,8 +1,8 @@
 // The table: what was understood, the role of every column, what is wrong and the ways out, pictures.
-import { COLORS, count, el, short } from "./drawing.js";
+import { categoryColor, COLORS, count, el, short } from "./drawing.js";
 import { get, post, remove, say, send } from "./api.js";
 import { attempt, button, dropZone, primary, problem, section, tiles } from "./parts.js";
-import { drawSequences, histogram } from "./pictures.js";
+import { drawSequences, histogram, isPlane } from "./pictures.js";
 
 const ROLES = [
   ["value", "value", "what was measured"],
@@ -294,6 +294,12 @@ function trouble(page, found) {
   box.append(el("p", {}, el("a", { href: "#/" }, "Use another file")));
   return box;
 }
+// What the colours of a curve, or of cells, mean.
+function keysOf(channel, d) {
+  const key = (background, name) => el("li", {}, el("b", { style: { background } }), name);
+  if (!channel.categories) return [key(COLORS[(d + 4) % 8], channel.name)];
+  return channel.categories.slice(0, 24).map((name, k) => key(categoryColor(k), `${channel.name}: ${name}`));
+}
 function pictures(page, found) {
   const drawn = drawSequences(found, page.picture, null);
   const place = el("div", {});
@@ -302,7 +308,6 @@ function pictures(page, found) {
     page.picture = await loaded(`/api/data/${page.id}/picture`);
     show(page, page.found);
   };
-  const forTwo = found.roles.values.length === 2;
   place.append(
     page.picture
       ? button("Remove the picture", () => attempt(place, () => change(() => remove(`/api/data/${page.id}/picture`))))
@@ -317,15 +322,7 @@ function pictures(page, found) {
   return section(
     "A few sequences",
     el("div", { class: "thumbs" }, drawn),
-    forTwo
-      ? place
-      : el(
-          "ul",
-          { class: "keys" },
-          found.channels
-            .slice(0, 8)
-            .map((c, d) => el("li", {}, el("b", { style: { background: COLORS[(d + 4) % 8] } }), c.name)),
-        ),
+    isPlane(found) ? place : el("ul", { class: "keys" }, found.channels.slice(0, 8).flatMap(keysOf)),
     el("h3", {}, "How long they are"),
     el("div", { class: "figure" }, histogram(found.lengths)),
   );

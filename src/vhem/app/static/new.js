@@ -77,8 +77,10 @@ async function showScores(place, run, data) {
   place.replaceChildren(area);
 }
 const FILES = { people: "scores.groups.csv", sequences: "scores.csv" };
-function results(area, run, data, scores) {
-  area.querySelectorAll("section").forEach((old) => old.remove());
+function results(area, run, data, { notes, ...scores }) {
+  area.querySelectorAll("section, .notice").forEach((old) => old.remove());
+  const said = notes.map((note) => el("li", {}, note));
+  if (said.length) area.append(el("div", { class: "notice", role: "alert" }, el("strong", {}, "Worth a look"), el("ul", {}, said)));
   for (const [kind, rows] of Object.entries(scores)) {
     const names = (run.look && run.look.names) || [];
     const shown = ["id", "cluster", "probability", "per_frame"].filter((name) => rows.columns.includes(name));

@@ -1,5 +1,5 @@
 // Pictures of a table before anything is learned, and of the bound while it rises.
-import { COLORS, short, svg } from "./drawing.js";
+import { categoryColor, COLORS, short, stretches, svg, tick } from "./drawing.js";
 
 const frame = (width, height, label, ...content) =>
   svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...content);
@@ -10,7 +10,7 @@ const text = (x, y, words, anchor = "start") => svg("text", { class: "tick", x, 
 export function histogram({ counts, edges }) {
   const most = Math.max(...counts),
     width = 420,
-    height = 150,
+    height = 156,
     step = (width - 40) / counts.length;
   const low = Math.ceil(edges[0]),
     high = Math.floor(edges[edges.length - 1]);
@@ -36,9 +36,11 @@ export function histogram({ counts, edges }) {
     text(26, 22, String(most), "end"),
   );
 }
+// Whether two numbers are a place; categories are not.
+export const isPlane = ({ channels }) => channels.length === 2 && !channels.some((channel) => channel.categories);
 // A few sequences: paths over the picture in two dimensions, curves over time otherwise.
 export function drawSequences(found, picture, extent) {
-  return found.roles.values.length === 2
+  return isPlane(found)
     ? found.drawn.slice(0, 6).map((one) => drawPath(one, found, picture, extent))
     : found.drawn.slice(0, 6).map((one) => drawCurves(one, found));
 }
@@ -84,12 +86,17 @@ function drawCurves(one, found) {
   const width = 300,
     height = 120,
     shown = found.channels.slice(0, 8);
-  const X = (t) => 4 + (t / Math.max(1, one.x.length - 1)) * (width - 8);
-  const lines = shown.map((channel, d) => {
+  const last = shown.some((channel) => channel.categories) ? one.x.length : Math.max(1, one.x.length - 1);
+  const X = (t) => 4 + (t / last) * (width - 8);
+  const lanes = shown.filter((channel) => channel.categories),
+    thick = lanes.length === shown.length ? (height - 12) / lanes.length : 14,
+    floor = height - 6 - thick * lanes.length;
+  const lines = shown.flatMap((channel, d) => {
+    if (channel.categories) return cells(one, d, X, floor + thick * lanes.indexOf(channel), thick);
     const low = channel.low ?? 0,
       high = channel.high ?? 1;
     const points = one.x
-      .map((row, t) => [X(t), 6 + (1 - (row[d] - low) / (high - low || 1)) * (height - 12), row[d]])
+      .map((row, t) => [X(t), 6 + (1 - (row[d] - low) / (high - low || 1)) * (floor - 6), row[d]])
       .filter((p) => p[2] !== null);
     return svg("path", { d: path(points), fill: "none", stroke: COLORS[(d + 4) % 8], "stroke-width": 1.6 });
   });
@@ -101,6 +108,14 @@ function drawCurves(one, found) {
     ...lines,
     text(0, height + 12, one.name.slice(0, 40)),
   );
+}
+// Categories over time: a coloured cell for every stretch of the same one.
+function cells(one, d, X, y, thick) {
+  return stretches(one.x.map((row) => row[d]))
+    .filter(([v]) => v !== null)
+    .map(([v, from, to]) =>
+      svg("rect", { x: X(from), y, width: X(to) - X(from), height: thick - 1, fill: categoryColor(v) }),
+    );
 }
 // The bound as it rises, one line per restart.
 export function boundCurve(bounds) {
@@ -132,8 +147,8 @@ export function boundCurve(bounds) {
     `The bound over the iterations; it is ${short(Number(now.toPrecision(7)))} now.`,
     svg("path", { class: "frame", d: `M74,8V164H${width - 12}` }),
     ...lines,
-    text(70, Y(high) + 8, short(Number(high.toPrecision(5))), "end"),
-    text(70, Y(low), short(Number(low.toPrecision(5))), "end"),
+    text(70, Y(high) + 8, tick(high, high - low), "end"),
+    high > low ? text(70, Y(low), tick(low, high - low), "end") : "",
     text(74, 180, "0"),
     text(width - 14, 180, `iteration ${last}`, "end"),
   );

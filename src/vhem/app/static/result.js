@@ -1,7 +1,7 @@
 // The result: the report, and around it what one does with a result.
-import { COLORS, el } from "./drawing.js";
+import { COLORS, count, el } from "./drawing.js";
 import { get, post, say } from "./api.js";
-import { attempt, button, CLUSTERS, primary } from "./parts.js";
+import { attempt, button, CLUSTERS, duration, primary } from "./parts.js";
 
 const FILES = {
   "report.html": "Report (HTML)",
@@ -51,11 +51,13 @@ function why(run) {
   const { n_clusters, stability } = run.numbers;
   const tried = n_clusters.map((k, i) => `${k}: ${stability[i].toFixed(2)}`).join(", ");
   const best = Math.max(...stability);
+  const near = stability.filter((one) => one >= best - 0.02).length;
+  const tie = near > 1 ? " Numbers within 0.02 of the best agree equally well; of these, the largest was taken." : "";
   const caution = best < 0.7 ? " None is stable: there may be no clusters in these data." : "";
   return el(
     "p",
     { class: "hint" },
-    `${run.clusters} clusters were chosen because different halves of the data agree best on them (agreement by number of clusters: ${tried}; 1 means always).${caution}`,
+    `${run.clusters} clusters were chosen because different halves of the data agree best on them (agreement by number of clusters: ${tried}; 1 means always).${tie}${caution}`,
   );
 }
 function toggle(page, name, draw, buttons) {
@@ -120,7 +122,7 @@ function looks(page) {
       value: (look.names || [])[k] || "",
       placeholder: `Cluster ${k + 1}`,
       maxlength: 80,
-      "aria-label": `Name of cluster ${k + 1}, ${n} members`,
+      "aria-label": `Name of cluster ${k + 1}, ${count(n, "member")}`,
     }),
   );
   const colors = Array.from({ length: about.states }, (_, k) =>
@@ -243,9 +245,10 @@ function statistics({ run, about }) {
       location.hash = `#/run/${made.id}`;
     }),
   );
+  const time = about.expected ? `This takes up to about ${duration(about.expected)}.` : "This takes much longer than the run did.";
   const words = about.statistics
     ? "The report has a section Statistics; its tables, for a paper, are in the zip file."
-    : "Are the clusters more than chance, and how do they differ? The whole clustering is repeated on many simulated data sets, which takes about as long as 200 runs. It waits its turn, and you can go on meanwhile; the report then has a section Statistics.";
+    : `Are the clusters more than chance, and how do they differ? The whole clustering is repeated on up to ${about.draws} simulated data sets, so p is never below ${(1 / (about.draws + 1)).toPrecision(1)}; more can be drawn on the command line. ${time} You can go on meanwhile; the report then has a section Statistics.`;
   panel.append(
     el("h2", { id: "statistics-title" }, "Statistics"),
     el("p", {}, words),

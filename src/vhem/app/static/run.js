@@ -49,7 +49,7 @@ function frame(page, run) {
   if (run.state === "stopped")
     parts.push(el("p", { class: "notice pad", role: "status" }, "Stopped. What was finished is kept."));
   if (run.state === "queued")
-    parts.push(el("p", { role: "status" }, "Waiting for another run to end; it starts by itself."));
+    parts.push(el("p", { role: "status" }, "Waiting; it starts by itself. ", (page.ahead = el("span", {}))));
   if (run.state === "running")
     parts.push(
       section(
@@ -68,6 +68,7 @@ function actions(page, run) {
   const act = (path) =>
     attempt(page.actions, async () => (await post(`/api/runs/${page.id}/${path}`), showRun(page.main, page.id)));
   const settings = el("a", { class: "button", href: `#/model/${run.data}` }, "Change the settings");
+  const back = el("a", { class: "button", href: `#/run/${run.of}` }, "Back to the clusters");
   if (run.state === "running" || run.state === "queued") {
     const stop = button("Stop", () => {
       stop.disabled = true;
@@ -78,10 +79,16 @@ function actions(page, run) {
   } else
     page.actions.replaceChildren(
       primary(run.state === "failed" ? "Try again" : "Resume", () => act("again")),
-      settings,
+      run.of ? back : settings,
     );
 }
+// Which runs come first, each as a link.
+function before(run) {
+  const links = run.before.map((other) => el("a", { href: `#/run/${other.id}` }, TITLE(other)));
+  return links.flatMap((link, k) => [k ? ", then " : "Before it: ", link, k === links.length - 1 ? "." : ""]);
+}
 function update(page, run) {
+  if (run.state === "queued") page.ahead.replaceChildren(...before(run));
   if (run.state !== "running") return;
   const { progress } = run,
     passed = run.now - run.started;
@@ -91,12 +98,14 @@ function update(page, run) {
     ...stages.map(([name, state]) => el("li", { class: state, "aria-current": state === "now" ? "step" : null }, name)),
   );
   const share = progress.done === null ? null : Math.round(100 * progress.done);
+  const at = 1 + stages.findIndex(([, state]) => state === "now");
+  const step = at ? `step ${at} of ${stages.length}${share === null ? "" : `: ${share} %`}` : "";
   page.bar.classList.toggle("unknown", share === null);
   page.bar.firstChild.style.setProperty("width", `${share ?? 100}%`);
   if (share === null) page.bar.removeAttribute("aria-valuenow");
   else page.bar.setAttribute("aria-valuenow", share);
   const left = timeLeft(run, passed);
-  page.detail.textContent = [progress.detail, `${duration(passed)} so far`, left].filter(Boolean).join(" · ");
+  page.detail.textContent = [step, progress.detail, `${duration(passed)} so far`, left].filter(Boolean).join(" · ");
   if (progress.bounds.length > 1)
     page.curve.replaceChildren(
       el("h3", {}, "The bound rises: the clusters explain the data better and better"),
@@ -114,7 +123,8 @@ function stagesOf(run) {
   });
 }
 function timeLeft(run, passed) {
+  if (run.progress.command === "report") return "almost done";
   if (!run.expected) return null;
   const left = run.expected - passed;
-  return left > 1 ? `about ${duration(left)} left` : "almost done";
+  return left > 1 ? `about ${duration(left)} left` : "takes longer than expected";
 }

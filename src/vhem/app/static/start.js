@@ -1,7 +1,7 @@
 // The first page: drop a table, or try the demo. And the list of runs.
 import { count, el } from "./drawing.js";
 import { get, post, remove, send, watch } from "./api.js";
-import { ago, attempt, button, CLUSTERS, dropZone, primary, section, STATES, TITLE } from "./parts.js";
+import { ago, attempt, button, dropZone, primary, section, STATES, TITLE } from "./parts.js";
 
 const ACCEPT = ".csv,.tsv,.txt,.gz,.xlsx,.xls,.xlsm,.xlsb,.ods,.parquet,.pq,.npz,.bvh";
 
@@ -46,6 +46,8 @@ export async function showStart(main) {
   if (runs.length) main.append(runList(runs.slice(0, 5), "Latest runs", () => showStart(main)));
   if (data.length) main.append(tableList(data, () => showStart(main)));
 }
+const size = (bytes) =>
+  bytes < 1e6 ? `${Math.max(1, Math.round(bytes / 1e3))} kB` : `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 function tableList(data, again) {
   const row = (table) => {
     const place = el("li", {});
@@ -54,7 +56,7 @@ function tableList(data, again) {
       el(
         "span",
         { class: "muted" },
-        `${(table.bytes / 1e6).toFixed(table.bytes < 1e6 ? 2 : 0)} MB, ${ago(table.made)}`,
+        `${size(table.bytes)}, ${ago(table.made)}`,
       ),
       button("Remove", () => attempt(place, async () => (await remove(`/api/data/${table.id}`), again())), {
         "aria-label": `Remove ${table.name}`,
@@ -65,6 +67,13 @@ function tableList(data, again) {
   };
   return section("Tables", el("ul", { class: "rows" }, data.map(row)));
 }
+// What can be done with a run in a list, by its state.
+function actionsOf(run) {
+  const address = `/api/runs/${run.id}`;
+  if (run.state === "running" || run.state === "queued") return [["Stop", () => post(`${address}/stop`)]];
+  const resume = { stopped: "Resume", failed: "Try again" }[run.state];
+  return [...(resume ? [[resume, () => post(`${address}/again`)]] : []), ["Remove", () => remove(address)]];
+}
 function runList(runs, title, again) {
   const row = (run) => {
     const place = el("li", {});
@@ -72,15 +81,12 @@ function runList(runs, title, again) {
       el("a", { href: `#/run/${run.id}` }, TITLE(run)),
       el("span", { class: `state ${run.state}` }, STATES[run.state]),
       el("span", { class: "muted" }, ago(run.made)),
-      run.state === "running" || run.state === "queued"
-        ? button("Stop", () => attempt(place, async () => (await post(`/api/runs/${run.id}/stop`), again())), {
-            class: "button quiet",
-            "aria-label": `Stop ${run.data_name}, ${CLUSTERS(run)}`,
-          })
-        : button("Remove", () => attempt(place, async () => (await remove(`/api/runs/${run.id}`), again())), {
-            class: "button quiet",
-            "aria-label": `Remove ${run.data_name}, ${CLUSTERS(run)}`,
-          }),
+      ...actionsOf(run).map(([name, ask]) =>
+        button(name, () => attempt(place, async () => (await ask(), again())), {
+          class: "button quiet",
+          "aria-label": `${name}: ${TITLE(run)}`,
+        }),
+      ),
     );
     return place;
   };

@@ -1,31 +1,11 @@
 // Sequences of categories: one coloured line each (index plot), the shares at every moment, and single sequences over time.
 const MOST_LINES = 300;
-function categoryColor(k) {
-  // eight distinct colours, then lighter, then darker ones: as in vhem.plotting
-  const [towards, part] = [
-    [0, 0],
-    [255, 0.5],
-    [0, 0.4],
-  ][Math.floor(k / COLORS.length) % 3];
-  const hex = COLORS[k % COLORS.length];
-  const mixed = [1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * (1 - part) + towards * part));
-  return `rgb(${mixed.join(", ")})`;
-}
 const categoryKeys = (channel) =>
   el(
     "ul",
     { class: "keys" },
     channel.names.map((name, k) => el("li", {}, el("b", { style: { background: categoryColor(k) } }), name)),
   );
-// Stretches of the same value: [value, begin, end].
-function stretches(values) {
-  const out = [];
-  values.forEach((v, t) => {
-    if (out.length && out[out.length - 1][0] === v) out[out.length - 1][2] = t + 1;
-    else out.push([v, t, t + 1]);
-  });
-  return out;
-}
 const compared = (a, b) => {
   for (let t = 0; t < Math.min(a.length, b.length); t += 1) if (a[t] !== b[t]) return (a[t] ?? -1) - (b[t] ?? -1);
   return a.length - b.length;

@@ -1,5 +1,5 @@
 // HMMs whose states do not emit Gaussians: a panel per channel, with bars of categories or counts, curves, or roses of angles.
-const PANEL = { width: 260, height: 150, left: 34, base: 118 };
+const PANEL = { width: 270, height: 150, left: 46, base: 118 };
 function drawChannels(model, behind, label, small) {
   const columns = Math.min(small ? 1 : 2, DATA.channels.length),
     rows = Math.ceil(DATA.channels.length / columns),
@@ -30,19 +30,21 @@ function drawBars(channel, shares, model) {
     n = channel.values.length,
     step = (PANEL.width - PANEL.left - 10) / n,
     width = (0.82 * step) / shares.length;
-  const bars = shares.flatMap((row, s) =>
-    row.map((p, k) =>
-      svg("rect", {
-        x: PANEL.left + k * step + 0.09 * step + s * width,
-        y: Y(p),
-        width: Math.max(width, 0.5),
-        height: PANEL.base - Y(p),
-        fill: color(stateColor(model, s)),
-        stroke: "#444",
-        "stroke-width": 0.3,
-      }),
-    ),
-  );
+  const bar = (k, s, x) =>
+    svg("rect", {
+      x,
+      y: Y(shares[s][k]),
+      width: Math.max(width, 0.5),
+      height: PANEL.base - Y(shares[s][k]),
+      fill: color(stateColor(model, s)),
+      stroke: "#444",
+      "stroke-width": 0.3,
+    });
+  const bars = channel.values.flatMap((_, k) => {
+    // only bars that can be seen take up room, so that they stand over their label
+    const seen = shares.map((_, s) => s).filter((s) => shares[s][k] > top / 200);
+    return seen.map((s, place) => bar(k, s, PANEL.left + (k + 0.5) * step + (place - seen.length / 2) * width));
+  });
   const every = channel.names ? 1 : Math.ceil(n / 8),
     size = n > 12 ? 7 : 9;
   const names = channel.values.map((v, k) => {
@@ -56,8 +58,20 @@ function drawBars(channel, shares, model) {
     return svg("text", { ...place, ...turn }, shown);
   });
   const axis = svg("path", { class: "frame", d: `M${PANEL.left},20V${PANEL.base}H${PANEL.width - 10}` });
-  return [...bars, axis, ...names, shareAtLeft(PANEL.left - 3, Y(top / 1.05), percent(top / 1.05)), shareAtLeft(PANEL.left - 3, Y(0), "0 %")];
+  return [...(channel.names ? bands(n, step) : []), ...bars, axis, ...names, shareAtLeft(PANEL.left - 3, Y(top / 1.05), percent(top / 1.05)), shareAtLeft(PANEL.left - 3, Y(0), "0 %")];
 }
+// A faint ground behind every second category, which shows where one ends and the next begins.
+const bands = (n, step) =>
+  Array.from({ length: Math.floor(n / 2) }, (_, k) =>
+    svg("rect", {
+      x: PANEL.left + (2 * k + 1) * step,
+      y: 20,
+      width: step,
+      height: PANEL.base - 20,
+      fill: "currentColor",
+      "fill-opacity": 0.06,
+    }),
+  );
 function drawChannelCurves(channel, shares, model, faint) {
   const [, Y] = upright(shares),
     low = channel.values[0],

@@ -27,3 +27,28 @@ function short(x) {
   return size >= 1e6 || (size > 0 && size < 1e-3) ? x.toExponential(2) : String(Number(x.toPrecision(4)));
 }
 const count = (n, thing) => `${n.toLocaleString("en")} ${thing}${n === 1 ? "" : "s"}`;
+// The label of a tick on an axis that covers `span`: with as many digits as neighbouring ticks need to differ.
+function tick(value, span) {
+  const places = span > 0 ? Math.min(8, Math.max(0, 1 - Math.floor(Math.log10(span)))) : 2;
+  return Math.abs(value) >= 1e7 ? short(value) : String(Number(value.toFixed(places)));
+}
+function categoryColor(k) {
+  // eight distinct colours, then lighter, then darker ones: as in vhem.plotting
+  const [towards, part] = [
+    [0, 0],
+    [255, 0.5],
+    [0, 0.4],
+  ][Math.floor(k / COLORS.length) % 3];
+  const hex = COLORS[k % COLORS.length];
+  const mixed = [1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * (1 - part) + towards * part));
+  return `rgb(${mixed.join(", ")})`;
+}
+// Stretches of the same value: [value, begin, end].
+function stretches(values) {
+  const out = [];
+  values.forEach((v, t) => {
+    if (out.length && out[out.length - 1][0] === v) out[out.length - 1][2] = t + 1;
+    else out.push([v, t, t + 1]);
+  });
+  return out;
+}

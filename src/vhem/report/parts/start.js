@@ -8,6 +8,7 @@ function drawBounds() {
   const high = best.bounds[best.bounds.length - 1],
     floor = later[Math.floor(later.length / 10)],
     low = high > floor ? floor : high - 1;
+  if (restarts.every((r) => r.bounds.length < 3)) return; // a single iteration is not a curve
   const longest = Math.max(2, ...restarts.map((r) => r.bounds.length)),
     width = 480,
     height = 220;
@@ -29,7 +30,7 @@ function drawBounds() {
     r: 4.5,
     fill: color(4 + kinds.indexOf(best.init)),
   });
-  const label = `Lower bound of ${count(restarts.length, "restart")} over iterations. The best, from start ${best.init}, ended at ${short(high)} after ${best.bounds.length - 1} iterations.`;
+  const label = `Lower bound of ${count(restarts.length, "restart")} over iterations. The best, from start ${best.init}, ended at ${short(high)} after ${count(best.bounds.length - 1, "iteration")}.`;
   byId("bounds").append(
     el(
       "h3",
@@ -44,10 +45,10 @@ function drawBounds() {
       end,
       svg("path", { class: "frame", d: `M70,10V185H${width - 10}` }),
       ...[low, (low + high) / 2, high].map((v) =>
-        svg("text", { class: "tick", x: 65, y: Y(v) + 4, "text-anchor": "end" }, short(Number(v.toPrecision(6)))),
+        svg("text", { class: "tick", x: 65, y: Y(v) + 4, "text-anchor": "end" }, tick(v, high - low)),
       ),
       svg("text", { class: "tick", x: 70, y: 198 }, "0"),
-      svg("text", { class: "tick", x: width - 15, y: 198, "text-anchor": "end" }, `${longest - 1} iterations`),
+      svg("text", { class: "tick", x: width - 15, y: 198, "text-anchor": "end" }, count(longest - 1, "iteration")),
     ),
     el(
       "ul",
