@@ -86,7 +86,7 @@ def shown(browser, text, seconds=240):
 
 def drop(browser, path, place="input[type=file]"):
     """Give a file to the page, as the file dialog does."""
-    find(browser, place).send_keys(str(path))
+    find(browser, place).send_keys(str(path.resolve()))
 
 
 def set_number(browser, label, value):

@@ -19,7 +19,9 @@ def experiment():
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is measured by Linux's counters")
-@pytest.mark.parametrize("system", ["VHEM", "SC-PPK", "EM-H3M", "EM-DTM", "HEM-GMM (no time, full covariances)"])
+@pytest.mark.parametrize(
+    "system", ["VHEM", "SC-PPK", "EM-H3M", "EM-DTM, twice the states", "HEM-GMM (no time, full covariances)"]
+)
 def test_systems_find_the_strategies(experiment, system, monkeypatch):
     monkeypatch.setattr(experiment, "REPEATS", 1)
     found = experiment.measure(system, "faces")

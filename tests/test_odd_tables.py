@@ -331,4 +331,4 @@ def test_wide_tables(table):
     path = table("id,t1,t2,t3\na,1,5,6\nb,2,6,7\nc,3,7,9\n")
     (message,) = warned(path)
     assert message.startswith("each of the 3 sequences (by 'id') has a single frame. ")
-    assert "vhem.Sequences(array[:, :, None])" in message
+    assert "If each row is a whole sequence, name its columns with wide" in message

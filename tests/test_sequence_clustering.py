@@ -162,3 +162,15 @@ def test_a_report_needs_nothing_but_the_fit(tmp_path):
     fit = SequenceClustering(3, 3, random_state=0).fit(ys, groups=people)
     vhem.report.write(tmp_path / "report.html", fit, sequences=ys, groups=people)
     assert "SequenceClustering" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_sequences_of_categories_start_where_likelihoods_say_so_too():
+    """Short life courses: HMMs of one sequence each are too little for Ward's tree, as a likelihood far below shows."""
+    rng = np.random.default_rng(0)
+    stable = HMM([1, 0, 0], [[0.8, 0.2, 0], [0, 0.97, 0.03], [0, 0.4, 0.6]], emissions=vhem.Categorical(np.eye(3)))
+    unsure = HMM([1, 0, 0], [[0.8, 0.1, 0.1], [0, 0.8, 0.2], [0, 0.1, 0.9]], emissions=vhem.Categorical(np.eye(3)))
+    courses = [kind.sample(1, 36, random_state=rng)[0] for kind in (stable, unsure) for _ in range(30)]
+    fit = SequenceClustering(2, 3, emissions="categorical", random_state=0).fit(courses)
+    assert set(fit.candidates_) == {"plain", "smyth", "kmeans"}
+    assert fit.lower_bound_ >= max(fit.candidates_.values())
+    assert adjusted_rand_score(np.repeat([0, 1], 30), fit.labels_) > 0.5

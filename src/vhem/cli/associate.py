@@ -35,10 +35,10 @@ def associate(
         list[str] | None, typer.Option(help="Columns of numbers that are codes of categories.", show_default=False)
     ] = None,
     numeric: Annotated[str, typer.Option(help="Test of numbers: kruskal, anova or logistic.")] = "kruskal",
-    missing: Annotated[str, typer.Option(help="People whom the table lacks: drop or refuse.")] = "drop",
+    missing: Annotated[str, typer.Option(help="People who are not in the table: drop or refuse.")] = "drop",
     bootstrap: Annotated[int, typer.Option(min=0, help="Bootstrap samples for the intervals.")] = 99,
     recluster: Annotated[
-        bool, typer.Option(help="Cluster again in every bootstrap sample, so that intervals carry that too.")
+        bool, typer.Option(help="Cluster again in every bootstrap sample: intervals are then honest.")
     ] = True,
 ) -> None:  # fmt: skip
     """Test which covariates go with the clusters: age, accuracy, diagnosis, condition.

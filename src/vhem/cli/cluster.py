@@ -9,7 +9,7 @@ import typer
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
-from vhem._support.errors import warn
+from vhem._support.errors import InputError, warn
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import chosen_tau, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned, owners_of_hmms
@@ -45,6 +45,17 @@ from vhem.sequences import Sequences
 _OTHERS = {"held_out": "held-out likelihood", "bic": "BIC"}
 
 
+def _checked_numbers(text: str) -> str:
+    """Refuse what is no number of clusters before anything is read."""
+    try:
+        right = text == "auto" or min(several("--clusters", text)) > 0
+    except InputError:
+        right = False
+    if not right:
+        raise typer.BadParameter(f"{text!r} is not a number from 1 on, a range like 2-6, a list like 2,4 or auto.")
+    return text
+
+
 @expanded
 def cluster(
     ctx: typer.Context,
@@ -55,7 +66,8 @@ def cluster(
             "--clusters",
             "-k",
             show_default=False,
-            help="Number of clusters; of several, 2-6 or 2,4, the most stable; auto: the most probable, by VBHEM.",
+            callback=_checked_numbers,
+            help="Number of clusters. Of a range (2-6) or a list, the most stable; auto: the most probable (VBHEM).",
         ),
     ],
     out: Out,

@@ -55,7 +55,9 @@ def read_clustering(
 
 def known_classes(given: str, run: RunFolder) -> list[str]:
     """Return the class of everybody: from a csv with the columns id and class, or a column of the run's own table."""
-    return read_classes(Path(given), run.labels.ids) if Path(given).is_file() else classes_of(run, given)
+    path = Path(given)
+    is_file = path.is_file() or len(path.parts) > 1 or path.suffix.lower() in (".csv", ".tsv", ".txt")
+    return read_classes(path, run.labels.ids) if is_file else classes_of(run, given)
 
 
 def _statistics(run: RunFolder, notes: list[str]) -> Comparison | None:

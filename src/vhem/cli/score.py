@@ -61,7 +61,7 @@ def score(
     if per not in ("auto", "sequence", "group"):
         raise InputError("--per must be auto, sequence or group, got {per!r}", per=per)
     h3m, names = _model(model)
-    sequences = _sequences_for(names, data, table)
+    sequences = _sequences_for(h3m, names, data, table)
     if per == "group" and sequences.groups is None:
         raise InputError("--per group needs groups", "name their column, such as the person, with --group")
     likelihoods = h3m.log_likelihoods(sequences, run.jobs)
@@ -132,9 +132,12 @@ def _show(rows: Columns, as_json: bool) -> None:
         csv.writer(sys.stdout, lineterminator="\n").writerows([list(rows), *zip(*rows.values(), strict=True)])
 
 
-def _sequences_for(names: list[str] | None, data: Path, table: TableOptions) -> Sequences:
+def _sequences_for(h3m: H3M, names: list[str] | None, data: Path, table: TableOptions) -> Sequences:
     """Read sequences with the columns that a model was learned from, in the same order."""
-    found = read_sequences_only(data, table.reading())
+    options = table.reading()
+    if h3m.categories and names is not None and not (options.values or options.categories or options.wide):
+        options = options._replace(values=names, categories=[name for name in names if name in h3m.categories])
+    found = read_sequences_only(data, options)
     same = names is None or found.feature_names is None or found.feature_names == names
     if same or table.values is not None:
         return cast("Sequences", found.content)

@@ -80,8 +80,8 @@ def load_biofam(channels: bool = False) -> LifeCourses:
     Examples
     --------
     >>> from vhem.datasets import load_biofam
-    >>> load_biofam().sequences  # doctest: +SKIP
-    Sequences(n=2000, n_dims=1, length 16, 32000 frames; state: 8 categories)
+    >>> load_biofam(channels=True).sequences.channels  # doctest: +SKIP
+    ['married', 'child', 'left']
     """
     path = packaged("sequenzo", "datasets/biofam.csv")
     whole = read_sequences(path, wide="15:30", id=[], weights="wp00tbgs", categories=["state"])
@@ -101,6 +101,12 @@ def load_clicks() -> Clicks:
     -------
     Clicks
         Sessions of events such as "product_view" and "add_to_cart"; covariates: platform, acquisition_channel, ….
+
+    Examples
+    --------
+    >>> from vhem.datasets import load_clicks
+    >>> load_clicks().sequences.channels  # doctest: +SKIP
+    ['event']
     """
     with gzip.open(packaged("retentioneering", "datasets/ecom.csv.gz"), "rt", encoding="utf-8", newline="") as file:
         rows = sorted(csv.DictReader(file), key=lambda row: row["timestamp"])  # equal times stay in the file's order
@@ -126,6 +132,12 @@ def load_measles(towns: int | None = None) -> Sequences:
     -------
     Sequences
         One per town, of counts.
+
+    Examples
+    --------
+    >>> from vhem.datasets import load_measles
+    >>> load_measles().sequences.n_dims  # doctest: +SKIP
+    1
     """
     path = packaged("pypomp", "data/uk_measles/measles.csv.gz")
     every = read_sequences(path, id="unit", values=["cases"])

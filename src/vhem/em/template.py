@@ -35,6 +35,10 @@ def template(emissions: Any, sequences: Sequences, covariance_type: str, init: A
     if not isinstance(emissions, Mapping):
         return _of_columns(emissions, list(range(sequences.n_dims)), sequences, covariance_type)
     groups = {key: _columns(key, sequences) for key in emissions}
+    named = {j for columns in groups.values() for j in columns}
+    unnamed = [j for j, name in enumerate(sequences.channels) if name in sequences.categories and j not in named]
+    if unnamed:  # there is only one family for them
+        emissions, groups = {**emissions, tuple(unnamed): "categorical"}, {**groups, tuple(unnamed): unnamed}
     _check_all_once(groups, sequences)
     parts = [_of_columns(emissions[key], columns, sequences, covariance_type) for key, columns in groups.items()]
     return Product(parts, list(groups.values()))
@@ -84,7 +88,7 @@ def _column(name: Any, sequences: Sequences) -> int:
         return int(word)
     raise ParameterError(
         "emissions", name, "names the column {value!r}, but the sequences have {known}",
-        known=", ".join(sequences.channels),
+        "if it holds text, give it as {categories} too", known=", ".join(sequences.channels),
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
-from vhem._support.errors import InputError
+from vhem._support.errors import InputError, InputTypeError
 from vhem._support.places import Names, check_finite
 from vhem.emissions.components import Components, FamilyPrior, Maximised, Sums
 
@@ -62,8 +62,12 @@ class LinearFamily(Components):
     limited: ClassVar[tuple[str, ...]] = ()  #: the fields that need limits: their extremes are unbounded likelihoods
     words: ClassVar[dict[str, str]] = {}  #: what a value of a field is called
 
-    def __init__(self, *arrays: npt.ArrayLike) -> None:
-        for name, array in zip(self.fields, arrays, strict=True):
+    def __init__(self, *arrays: npt.ArrayLike, **named: npt.ArrayLike) -> None:
+        given_names = (*self.fields[: len(arrays)], *named)
+        if sorted(given_names) != sorted(self.fields):
+            raise InputTypeError("{family} takes {fields}", family=type(self).__name__, fields=", ".join(self.fields))
+        by_name = dict(zip(given_names, (*arrays, *named.values()), strict=True))
+        for name, array in ((name, by_name[name]) for name in self.fields):
             given = floats(array, name)
             # Users leave out the axis of columns if there is only one.
             setattr(self, name, given if given.ndim != self.trailing else np.expand_dims(given, 1))

@@ -22,7 +22,7 @@ from vhem.em.cluster_starts import ward_labels
 from vhem.em.estimator import Clusterer
 from vhem.em.fitting import FitPlan, fit_batch, refitted
 from vhem.em.grouped import Batch, Scale
-from vhem.em.mixture_starts import fit_parts
+from vhem.em.mixture_starts import PARTITIONS, fit_parts
 from vhem.em.mixtures import Mixtures
 from vhem.em.ordering import orders
 from vhem.em.parameters import check_parameters, documented
@@ -180,6 +180,8 @@ class SequenceClustering(LabelFrame, Clusterer):
         partitions = self._partitions(batch, models, rng)
         self._tell("hmms", 0.0)
         polish = Polish(batch=batch, base=self._base(batch), plan=plan, n_clusters=self.n_clusters, tell=self._tell)
+        if not isinstance(batch.emissions, Gaussian):
+            partitions |= self._by_sequences(batch, plan, rng)
         candidates = [polish.learned(name, labels, rng) for name, labels in partitions.items()]
         best = max(candidates, key=lambda one: one.objective)
         self._keep(polish.finished(polish.searched(best, rng)), batch, channels)
@@ -237,6 +239,19 @@ class SequenceClustering(LabelFrame, Clusterer):
             if not any((labels == other).all() for other in found.values()):
                 found[name] = labels
         return found if n == len(chosen) else {k: self._spread(batch, chosen, v, rng) for k, v in found.items()}
+
+    def _by_sequences(self, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> dict[str, IntArray]:
+        """Return the partitions that EM-H3M starts from; an item belongs where most of its sequences do.
+
+        Of Gaussians, likelihoods prefer some that are wrong (centres of several pieces), so these are for others only.
+        """
+        found = {}
+        for name in ("smyth", "kmeans"):
+            of_sequences = PARTITIONS[name](batch, self.n_clusters, plan, rng)
+            votes = np.zeros((len(batch.ids), self.n_clusters))
+            np.add.at(votes, (batch.groups, of_sequences), batch.lengths)
+            found[name] = votes.argmax(axis=1).astype(np.int64)
+        return found
 
     def _tau(self, batch: Batch) -> int:
         return _TAU if self.topology == "ergodic" else int(np.median(batch.lengths))

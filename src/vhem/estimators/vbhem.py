@@ -29,6 +29,7 @@ from vhem.em.parameters import check_parameters, documented
 from vhem.em.progress import Progress
 from vhem.em.restarts import in_parallel
 from vhem.em.sharding import Shards
+from vhem.emissions import Gaussian
 from vhem.emissions.dirichlet import expected_logs, mean_rows
 from vhem.estimators.divergence import check_dimensions
 from vhem.kernels.engine import n_threads
@@ -236,6 +237,12 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     def _inputs(self, h3m: H3M) -> _Inputs:
         """Return the inputs with the numbers and the length of their virtual sequences."""
+        if not isinstance(h3m.emissions, Gaussian) or h3m.n_mix > 1:
+            raise InputError(
+                "VBHEM finds the number of clusters of HMMs with one Gaussian per state, but these emit {family}",
+                "compare several numbers instead, such as {n_clusters:2-6}, or use VHEM",
+                family=h3m.emissions.family if h3m.n_mix == 1 else "mixtures",
+            )
         known = h3m.posterior
         frames = None if known is None else known.n_frames.sum()
         if self.tau == "auto":

@@ -63,7 +63,7 @@ class Associations(NamedTuple):
 
     def note(self) -> str:
         """Return how it was tested, in words."""
-        text = "The covariates took no part in the clustering, so that tests on its labels are valid."
+        text = "The covariates took no part in the clustering, so tests on its labels are valid."
         if self.n_bootstrap:
             how = "clustering again in each" if self.reclustered else "with the clusters as they are"
             text += f" Intervals: {self.n_bootstrap} bootstrap samples of people, {how}."
@@ -77,7 +77,7 @@ class Associations(NamedTuple):
         if not real:
             return "No covariate went with the clusters (all Holm-corrected p > .05)."
         parts = [f"{x.name} ({x.found.measure} = {number(x.found.effect, 2)}, {p_words(x.p_holm)})" for x in real]
-        return f"Clusters differed in {', '.join(parts)} (Holm-corrected)."
+        return f"Clusters differed in {', '.join(parts)}; p-values are Holm-corrected."
 
 
 def _statistic(found: association.Found) -> str:

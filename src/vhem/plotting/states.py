@@ -101,8 +101,8 @@ def plot_distribution(
     >>> from vhem.plotting import plot_distribution
     >>> days = Sequences([["sun", "rain", "rain"], ["fog", "sun"]], categories=True)
     >>> ax = plot_distribution(days)
-    >>> ax.child_axes[0].get_ylim()
-    (0.0, 1.0)
+    >>> [float(edge) for edge in ax.child_axes[0].get_ylim()]
+    [0.0, 1.0]
     """
     found = codes_over_time(sequences, channel)
     groups = _groups(labels, len(sequences))

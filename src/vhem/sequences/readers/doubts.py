@@ -33,8 +33,9 @@ def warn_of_doubts(reading: Reading) -> None:
                 columns=shortened([names[j] for j in constant]),
             )
         )
+    categories = sequences.categories
+    numeric = np.array([name not in categories for name in sequences.channels])
     for edge in (low, high):
-        numeric = np.array([name not in sequences.categories for name in sequences.channels])
         for j in np.flatnonzero(np.isin(edge, _CODES) & (low < high) & numeric):
             _warn_of_code(sequences.X[:, j], edge[j], names[j])
 

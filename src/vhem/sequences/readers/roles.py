@@ -108,7 +108,8 @@ def given_or_guessed(
             chosen = [n for n in left if is_category(n)]
     guessed = [n for n in chosen if n not in asked.categories and not is_numeric(n) and is_category(n)]
     categories = {**asked.categories, **dict.fromkeys(guessed)}
-    chosen = sorted({*chosen, *categories}, key=columns.index) if values is None else [
+    place = {name: k for k, name in enumerate(columns)}
+    chosen = sorted({*chosen, *categories}, key=place.__getitem__) if values is None else [
         *chosen, *(n for n in categories if n not in chosen)
     ]  # fmt: skip
     if not chosen:
