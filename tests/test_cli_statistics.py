@@ -155,3 +155,14 @@ def test_other_runs_are_refused(folder, tmp_path):
     done = run("compare", tmp_path / "fit")
     assert done.exit_code == 1
     assert "was made by `vhem fit`; give the folder of a run of `vhem cluster`" in done.output
+
+
+@pytest.mark.slow
+def test_clusters_of_categories_are_compared_too(tmp_path):
+    rows = [f"p{i},{t},{'abcd'[2 * (i % 2) + (t // (1 + i % 3)) % 2]}\n" for i in range(8) for t in range(12)]
+    (tmp_path / "pages.csv").write_text("person,time,page\n" + "".join(rows))
+    table = (tmp_path / "pages.csv", "--categories", "page", "-k", 2, "-s", 2, "--quiet", "--jobs", 1)
+    assert run("cluster", *table, "-o", tmp_path / "out").exit_code == 0
+    done = run("compare", tmp_path / "out", "--bootstrap", 10, "--quiet", "--jobs", 1)
+    assert done.exit_code == 0, done.output
+    assert "no table of differences between clusters" in done.output

@@ -119,8 +119,8 @@ def _figures(found: StatisticsRun, target: Path) -> list[Path]:
 
     centers: Any = found.run.centers
     names = found.run.feature_names or [f"x{j + 1}" for j in range(centers.n_dims)]
-    if len(names) > 8:
-        return []  # one panel per dimension would be unreadable
+    if len(names) > 8 or not hasattr(centers, "means"):
+        return []  # one panel per dimension would be unreadable; other states than Gaussian ones have no place
     shares = time_shares(centers.startprob, centers.transmat, max(1, int(found.run.summary.get("tau") or 10)))
     try:
         files = draw_states(target / "states", centers, names, shares)

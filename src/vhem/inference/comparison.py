@@ -122,7 +122,9 @@ def compare_clusters(
     order = {str(name): k for k, name in enumerate(members.ids)}
     labels = np.array([members.labels[order[str(name)]] for name in scores.ids])
     crossed, null = _tests(estimator, data, owner, n_bootstrap, n_folds, random_state, callback)
-    differences = cluster_differences(centers, labels, data, owner, names, max(n_bootstrap, 10), random_state)
+    gaussian = hasattr(centers, "means")  # differences are between means of states
+    n = max(n_bootstrap, 10)
+    differences = cluster_differences(centers, labels, data, owner, names, n, random_state) if gaussian else []
     quality = clustering_quality(members, hmms, length)
     tables = [crossed.table(), null.table(), *(pair.table() for pair in differences)]
     tables += [
@@ -132,8 +134,10 @@ def compare_clusters(
         *_naive(scores, labels),
     ]
     said = [crossed.sentence(), null.sentence(), quality.table().note]
-    pieces = [found.sentence() for found in disconnected_centers(centers, length)]
-    return Comparison(tables, said, pieces, key_of(members.ids, members.labels))
+    notes = [found.sentence() for found in disconnected_centers(centers, length)]
+    if not gaussian:
+        notes.append("There is no table of differences between clusters: it is made for Gaussian states.")
+    return Comparison(tables, said, notes, key_of(members.ids, members.labels))
 
 
 def _tests(
