@@ -652,7 +652,8 @@ def test_the_number_of_clusters_may_be_a_range(clustered, tmp_path):
     assert len(RunFolder(tmp_path / "chosen").centers) == k
     assert f"Chosen: {k} clusters, the most stable number ({max(stable):.2f}" in shown
     assert f"12 HMMs in {k} clusters" in shown
-    assert "--clusters must be like" in run("cluster", clustered[0], "-k", "3-2", "-o", tmp_path / "x", code=1).stderr
+    wrong = run("cluster", clustered[0], "-k", "3-2", "-o", tmp_path / "x", code=2).stderr
+    assert "'3-2' is not a number from 1 on, a range like 2-6" in wrong
 
 
 def test_how_many_restarts_agree_is_told(clustered, tmp_path):

@@ -136,7 +136,7 @@ def test_warnings_of_the_run_are_shown(tmp_path):
     given = report.write(tmp_path / "a.html", fit, STUDY.hmms, warnings=raised).read_text(encoding="utf-8")
     assert "raise max_iter, or raise tol" in given
     own = report.write(tmp_path / "b.html", fit, STUDY.hmms).read_text(encoding="utf-8")
-    assert "stopped after 1 iterations" in own
+    assert "stopped after 1 iteration" in own
     calm = report.write(tmp_path / "c.html", FIT, STUDY.hmms).read_text(encoding="utf-8")
     assert "No warnings were raised" in calm
 

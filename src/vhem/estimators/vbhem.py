@@ -237,11 +237,11 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     def _inputs(self, h3m: H3M) -> _Inputs:
         """Return the inputs with the numbers and the length of their virtual sequences."""
-        if not isinstance(h3m.emissions, Gaussian) or h3m.n_mix > 1:
+        if not isinstance(h3m.emissions, Gaussian):
             raise InputError(
-                "VBHEM finds the number of clusters of HMMs with one Gaussian per state, but these emit {family}",
+                "VBHEM is for HMMs with Gaussian states; there is no prior for {family} emissions",
                 "compare several numbers instead, such as {n_clusters:2-6}, or use VHEM",
-                family=h3m.emissions.family if h3m.n_mix == 1 else "mixtures",
+                family=h3m.emissions.family,
             )
         known = h3m.posterior
         frames = None if known is None else known.n_frames.sum()
