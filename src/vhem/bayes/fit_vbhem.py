@@ -56,7 +56,7 @@ def fit_vbhem(
         otherwise the HMMs as they are. Each counts as `n_virtual` virtual sequences, times its weight relative to the
         average.
     start : Posterior
-        Where to start: alpha (K,), eta (K, S), epsilon (K, S, S), lambda_ (K, S), v (K, S), m (K, S, d), W.
+        Where to start: alpha (K,), eta (K, S), epsilon (K, S, S), `lambda_` (K, S), v (K, S), m (K, S, d), W.
     hyperparameters : Hyperparameters
         The priors, with eta0 and lambda0.
     tau, n_virtual : int, float

@@ -180,7 +180,7 @@ class Components(ABC):
 
     @abstractmethod
     def log_density(self, X: FloatArray) -> FloatArray:
-        """Return log f(y; θ) of every frame of `X` (T, d): (T, *lead). NaN is integrated out."""
+        """Return log f(y; θ) of every frame of `X` (T, d): ``(T, *lead)``. NaN is integrated out."""
 
     @abstractmethod
     def draw(self, index: IntArray, rng: np.random.Generator) -> FloatArray:

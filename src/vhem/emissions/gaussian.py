@@ -160,7 +160,7 @@ class Gaussian(Components):
         return X
 
     def log_density(self, X: FloatArray) -> FloatArray:
-        """Return log N(y; μ, Σ) over the observed entries of each frame, (T, *lead)."""
+        """Return log N(y; μ, Σ) over the observed entries of each frame, ``(T, *lead)``."""
         total = np.zeros((len(X), *self.lead))
         if self.is_diagonal:
             for j in range(self.n_dims):

@@ -75,7 +75,7 @@ class VonMises(LinearFamily):
         return np.stack([np.ones_like(mu), length * np.cos(mu), length * np.sin(mu)], axis=-1)
 
     def log_overlap(self, other: VonMises, power: float) -> FloatArray:
-        """Return Σ_columns log [ 2π I₀(|η+η'| power) / (2π I₀(κ) 2π I₀(κ'))^power ] of every pair."""
+        """Return ``Σ_columns log [2π I₀(|η+η'| power) / (2π I₀(κ) 2π I₀(κ'))^power]`` of every pair."""
         one, two = (c.reshaped(-1).coefficients() for c in (self, other))
         both = power * (one[:, None] + two)
         total = both[..., 0] + log_norm(np.hypot(both[..., 1], both[..., 2]))

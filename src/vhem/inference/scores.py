@@ -103,7 +103,7 @@ def _sums(values: FloatArray, owner: IntArray, n: int) -> FloatArray:
 
 
 def ab_scale(scores: SubjectScores, a: int = 0, b: int = 1) -> FloatArray:
-    """Place every subject between two models: (LL_A - LL_B) / (|LL_A| + |LL_B|).
+    """Place every subject between two models: ``(LL_A - LL_B) / (|LL_A| + |LL_B|)``.
 
     Positive values are closer to A. This is the scale of eye-movement studies (holistic-analytic, explorative-focused).
     It depends on the units of the data, since log-densities do: pixels and degrees give different values, and values
@@ -134,7 +134,7 @@ def ab_scale(scores: SubjectScores, a: int = 0, b: int = 1) -> FloatArray:
 
 
 def scale_between(first: npt.ArrayLike, second: npt.ArrayLike) -> FloatArray:
-    """Return (A - B) / (|A| + |B|), zero where both are zero: the scale of scores that were added up over stimuli.
+    """Return ``(A - B) / (|A| + |B|)``, zero where both are zero: the scale of scores that were added up over stimuli.
 
     Parameters
     ----------
