@@ -89,8 +89,8 @@ def test_whatever_a_header_says(tmp_path_factory, kind, data):
     way = data.draw(st.sampled_from(ways))
     odd = data.draw(ODD if data.draw(st.booleans()) else st.sampled_from(ways).map(lambda way: at(header, way)))
     path = forge(tmp_path_factory.getbasetemp() / "forged.vhem", changed(header, way, odd), rest)
-    outcome(path, describe)
     model = outcome(path)
+    assert "nameless" not in (outcome(path, describe), model), "an error must name the file"
     if not isinstance(model, str) and (not hasattr(model, "get_params") or "labels_" in vars(model)):
         with contextlib.suppress(ValueError):
             NUMBERS[type(model).__name__](model)

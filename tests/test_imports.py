@@ -6,8 +6,6 @@ import ast
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 SOURCE = Path(__file__).parents[1] / "src" / "vhem"
 
 #: The rooms from the ground up; rooms of one floor do not know each other. `files` is below the estimators, which
@@ -69,10 +67,12 @@ def test_modules_know_only_the_rooms_below_their_own():
 
 
 def test_no_modules_import_each_other_in_a_circle():
+    circle = []
     try:
         TopologicalSorter(ARROWS).prepare()
-    except CycleError as circle:
-        pytest.fail(" -> ".join(circle.args[1]))
+    except CycleError as found:
+        circle = found.args[1]
+    assert not circle
 
 
 def test_only_the_command_knows_the_studies():
