@@ -147,8 +147,7 @@ def _tests(
     def watch(what: str) -> Callable[[float], None] | None:
         return None if callback is None else lambda done: callback(what, done)
 
-    folds = max(2, min(n_folds, len(set(owner)) // 2))
-    crossed = cross_fitted_test(estimator, data, owner, folds, random_state=seed, callback=watch("cross-fitting"))
+    crossed = cross_fitted_test(estimator, data, owner, n_folds, random_state=seed, callback=watch("cross-fitting"))
     null = bootstrap_test(
         estimator, data, owner, n_bootstrap=n_bootstrap, random_state=seed, callback=watch("bootstrap")
     )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 from scipy.optimize import linear_sum_assignment
+from scipy.special import softmax
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_integer
@@ -16,7 +17,7 @@ from vhem._support.errors import Count, InputError
 from vhem._support.randomness import RandomState, generator
 from vhem.em.parameters import documented
 from vhem.estimators.sequence_clustering import SequenceClustering
-from vhem.inference.permutations import holm, share_as_large
+from vhem.inference.permutations import SMALLEST, Design, holm, share_as_large
 from vhem.inference.pipeline import Study, check_pipeline, run_again
 from vhem.inference.scores import scores_of
 from vhem.inference.tables import Table, interval, number, p_value, p_words
@@ -90,10 +91,10 @@ def cross_fitted_test(
 ) -> CrossFitted:
     """Test whether clusters differ, by people who took no part in making them.
 
-    For every fold, clusters are learned from the other people. People of the fold are assigned to a cluster by half of
-    their sequences and scored on the other half. If all people follow one HMM, the second half knows nothing of the
-    assignment, so that scores, less the mean of their fold, can be exchanged between people. The statistic is how well
-    scores go with assignments.
+    For every fold, clusters are learned from the other people. People of the fold are assigned to the clusters, with
+    probabilities, by half of their sequences, and scored on the other half. If all people follow one HMM, the second
+    half knows nothing of the assignment, so that scores can be exchanged between the people of a fold. The statistic is
+    how well scores go with assignments.
 
     Parameters
     ----------
@@ -104,7 +105,7 @@ def cross_fitted_test(
     groups : list, optional
         The person of each sequence; by default the sequences' own groups. Single sequences are cut in the middle.
     n_folds : int
-        Folds; the clustering is run once for each, and once with everybody.
+        Folds, at most: each has at least three people. The clustering is run once for each, and once with everybody.
     n_permutations : int
         Permutations.
     <random_state>
@@ -132,32 +133,31 @@ def cross_fitted_test(
     (True, 3)
     """
     model, study, rng = check_pipeline(estimator), Study.of(sequences, groups), generator(random_state)
-    folds = _folds(study.n, check_integer("n_folds", n_folds, 2), model.n_clusters, rng)
-    seed = int(rng.integers(2**31))
+    fold = _folds(study.n, check_integer("n_folds", n_folds, 2), model.n_clusters, rng)
+    seed, n_folds = int(rng.integers(2**31)), int(fold.max()) + 1
     whole = run_again(model, study, model.n_clusters, seed)
-    labels, scores = np.zeros(study.n, dtype=np.int64), np.zeros((study.n, model.n_clusters))
+    shares, scores = np.zeros((study.n, model.n_clusters)), np.zeros((study.n, model.n_clusters))
     halves = study.halves()
-    for k, fold in enumerate(folds):
-        rest = np.setdiff1d(np.arange(study.n), fold)
+    for k in range(n_folds):
+        rest, left_out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
         found = run_again(model, study.take(rest), model.n_clusters, seed)
         centers = found.centers[_matched(found.labels, whole.labels[rest], model.n_clusters)]
-        first, second = (_scored(centers, half.take(fold)) for half in halves)
-        labels[fold], scores[fold] = first.total.argmax(axis=1), second.per_frame
+        first, second = (_scored(centers, half.take(left_out)) for half in halves)
+        shares[left_out], scores[left_out] = softmax(first.total, axis=1), second.per_frame
         if callback is not None:
             callback((k + 1) / n_folds)
-    owner = np.empty(study.n, dtype=np.int64)
-    for k, fold in enumerate(folds):
-        owner[fold] = k
-    return _tested(labels, scores, owner, check_integer("n_permutations", n_permutations, 1), rng)
+    return _tested(shares, scores, fold, check_integer("n_permutations", n_permutations, 1), rng)
 
 
-def _folds(n: int, n_folds: int, n_clusters: int, rng: np.random.Generator) -> list[IntArray]:
-    if n < 2 * n_folds or n - -(-n // n_folds) < n_clusters:
+def _folds(n: int, n_folds: int, n_clusters: int, rng: np.random.Generator) -> IntArray:
+    """Return the fold of every subject; fewer folds if they would have fewer than three."""
+    n_made = min(n_folds, n // SMALLEST)
+    if n_made < 2 or n - -(-n // n_made) < n_clusters:
         raise InputError(
-            "{n:subject} cannot be divided into {folds} folds of at least 2", "lower {n_folds}", "give more subjects",
-            n=Count(n), folds=n_folds,
+            "{n:subject} cannot be divided into folds of at least {least} that leave enough to learn {k} clusters from",
+            "give more subjects", n=Count(n), least=SMALLEST, k=n_clusters,
         )  # fmt: skip
-    return list(np.array_split(rng.permutation(n), n_folds))
+    return rng.permutation(np.arange(n) % n_made)
 
 
 def _matched(labels: IntArray, wanted: IntArray, K: int) -> IntArray:
@@ -172,11 +172,16 @@ def _scored(centers: H3M, study: Study) -> Any:
 
 
 def _tested(
-    labels: IntArray, scores: FloatArray, folds: IntArray, n_permutations: int, rng: np.random.Generator
+    shares: FloatArray, scores: FloatArray, folds: IntArray, n_permutations: int, rng: np.random.Generator
 ) -> CrossFitted:
-    K = scores.shape[1]
-    p, gain = _exchanged(labels, scores, folds, n_permutations, rng)
-    pairs = [_pair(a, b, labels, scores, folds) for a, b in itertools.combinations(range(K), 2)]
+    K, labels = scores.shape[1], shares.argmax(axis=1)
+    above = scores - (scores.sum(axis=1, keepdims=True) - scores) / (K - 1)
+    gain = float(np.mean([above[labels == k, k].mean() for k in np.unique(labels)]))
+    p = _exchanged(shares, above, folds, n_permutations, rng)
+    pairs = [
+        _pair(a, b, labels, scores, folds)._replace(p=_pair_exchanged(a, b, shares, scores, folds, n_permutations, rng))
+        for a, b in itertools.combinations(range(K), 2)
+    ]
     if K == 2:
         pairs = [pairs[0]._replace(p=p)]
     corrected = holm(pair.p for pair in pairs)
@@ -185,20 +190,28 @@ def _tested(
 
 
 def _exchanged(
-    labels: IntArray, scores: FloatArray, folds: IntArray, n_permutations: int, rng: np.random.Generator
-) -> tuple[float, float]:
-    """Return p, by exchanging scores, and the gain; 1 and NaN if fewer than two clusters have members."""
-    if len(np.unique(labels)) < 2:
-        return 1.0, float("nan")
-    n, K = scores.shape
-    above = scores - (scores.sum(axis=1, keepdims=True) - scores) / (K - 1)
-    gain = float(np.mean([above[labels == k, k].mean() for k in np.unique(labels)]))
-    # Folds differ in their centres, and with them in assignments and scores: only what is within folds counts.
-    own = np.stack([_within_folds((labels == k).astype(np.float64), folds) for k in range(K)], axis=1)
-    above = np.stack([_within_folds(column, folds) for column in above.T], axis=1)
-    pairing = own @ above.T  # [i, j]: how well the assignment of i goes with the scores of j
-    orders = rng.permuted(np.broadcast_to(np.arange(n), (n_permutations, n)), axis=1)
-    return share_as_large(float(np.trace(pairing)), pairing[np.arange(n), orders].sum(axis=1)), gain
+    shares: FloatArray, above: FloatArray, folds: IntArray, n_permutations: int, rng: np.random.Generator
+) -> float:
+    """Return p of how well scores go with assignments, by exchanging scores within folds.
+
+    Folds differ in their centres, and with them in assignments and scores; only people of one fold can be exchanged.
+    """
+    design = Design(np.arange(len(folds)), [], folds, False)
+    pairing = shares @ above.T  # [i, j]: how well the assignment of i goes with the scores of j
+    orders = design.permuted(n_permutations, rng)
+    return share_as_large(float(np.trace(pairing)), pairing[np.arange(len(folds)), orders].sum(axis=1))
+
+
+def _pair_exchanged(
+    a: int, b: int, shares: FloatArray, scores: FloatArray, folds: IntArray, n: int, rng: np.random.Generator
+) -> float:
+    """Return the same for two clusters, by the people who belong to one of them; NaN if one has none."""
+    items = np.flatnonzero(np.isin(shares.argmax(axis=1), (a, b)))
+    if len(set(shares[items].argmax(axis=1))) < 2:
+        return float("nan")
+    own, gap = shares[np.ix_(items, [a, b])], scores[items, a] - scores[items, b]
+    own /= own.sum(axis=1, keepdims=True)
+    return _exchanged(own, np.stack([gap, -gap], axis=1), np.unique(folds[items], return_inverse=True)[1], n, rng)
 
 
 def _pair(a: int, b: int, labels: IntArray, scores: FloatArray, folds: IntArray) -> CrossFittedPair:
@@ -217,8 +230,7 @@ def _pair(a: int, b: int, labels: IntArray, scores: FloatArray, folds: IntArray)
     sd = float(np.sqrt(((ratio - slope * own) ** 2).sum() / df))
     error = sd / np.sqrt(size)
     reach = stats.t.ppf(0.975, df) * error
-    p = float(2 * stats.t.sf(abs(slope) / error, df))
-    return CrossFittedPair(a, b, slope / 2, ((slope - reach) / 2, (slope + reach) / 2), slope / sd, p, np.nan)
+    return CrossFittedPair(a, b, slope / 2, ((slope - reach) / 2, (slope + reach) / 2), slope / sd, np.nan, np.nan)
 
 
 def _within_folds(values: FloatArray, folds: IntArray) -> FloatArray:
