@@ -14,7 +14,7 @@ from vhem.inference import bootstrap_test, compare_groups, cross_fitted_test, gr
 from vhem.inference.groups import compare_by_distance
 from vhem.inference.null_model import null_model
 from vhem.inference.permutations import Design, design_of, holm, share_as_large
-from vhem.inference.pipeline import Study, run_again
+from vhem.inference.pipeline import Study, check_pipeline, run_again
 
 #: Distances, groups and pseudo-F of scikit-bio's tests of PERMANOVA, which were verified with R's vegan::adonis.
 UNEQUAL = np.array(
@@ -206,3 +206,25 @@ def test_bad_input_of_the_tests_of_clusters():
         bootstrap_test(2, sequences, owner, null_clusters=2)
     with pytest.raises(ParameterError, match="3 per cluster are needed"):
         bootstrap_test(3, sequences, owner)
+
+
+def test_categories_stay_categories_when_the_clustering_is_run_again():
+    """Codes are not numbers, and parts of a study that lack the last category know of it all the same."""
+    rng = np.random.default_rng(0)
+    codes = [rng.integers(0, 2 + (person == 7), size=(8, 1)).astype(float) for person in range(8) for _ in range(2)]
+    codes[-1][0] = 2
+    owner = [person for person in range(8) for _ in range(2)]
+    names = Sequences([[["sun", "rain", "hail"][int(x)] for x in seq.ravel()] for seq in codes], categories=True)
+    for sequences, emissions in ((codes, "categorical"), (names, "gaussian")):
+        study = Study.of(sequences, owner)
+        model = check_pipeline(SequenceClustering(2, 2, emissions=emissions, n_jobs=1), study)
+        part = run_again(model, study.take(np.arange(6)), 2, 0).centers
+        assert part.emissions.kind == "categorical with 3 categories"
+        assert np.isfinite(part.log_likelihoods(study.sequences())).all()
+
+
+def test_case_weights_are_said_to_take_no_part():
+    sequences, owner = two_kinds(np.random.default_rng(0), n=6)
+    weighted = Sequences(list(sequences), weights=np.arange(1.0, len(sequences) + 1))
+    with pytest.warns(UserWarning, match="case weights take no part in tests"):
+        assert (Study.of(weighted, owner).batch.weights == 1).all()

@@ -8,7 +8,24 @@ import numpy as np
 import pytest
 from sklearn.metrics import silhouette_score
 
-from vhem import H3M, HMM, VHEM, InputError, divergence
+from vhem import (
+    H3M,
+    HMM,
+    VHEM,
+    Bernoulli,
+    Beta,
+    Categorical,
+    Exponential,
+    Gamma,
+    Gaussian,
+    InputError,
+    NegativeBinomial,
+    Poisson,
+    Product,
+    VonMises,
+    divergence,
+    fit_hmms,
+)
 from vhem.datasets import simulated_study
 from vhem.inference import (
     Comparison,
@@ -104,14 +121,61 @@ def test_differences_are_found_where_they_are():
         arrays += list(hmm.sample(8, 10, rng))
         owner += [person] * 8
     center = HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], [[0.0], [6.0]], [[1.0], [1.0]])
-    found = cluster_differences(H3M([center, center]), np.arange(16) % 2, arrays, owner, ["x"], 60)[0]
+    centers = fit_hmms(arrays, groups=[person % 2 for person in owner], init=center)
+    found = cluster_differences(centers, np.arange(16) % 2, arrays, owner, ["x"], 60)[0]
     named = {row.what: row for row in found.estimates}
     assert not named["state 1: x"].clear
     assert named["from 1 to 2"].interval[1] < 0
     assert named["from 1 to 2"].interval[0] < -0.4 < named["from 1 to 2"].interval[1]
     assert named["state 1: frames per visit"].clear
     with pytest.raises(InputError, match="labels has 3 entries for 16 people"):
-        cluster_differences(H3M([center, center]), [0, 1, 0], arrays, owner)
+        cluster_differences(centers, [0, 1, 0], arrays, owner)
+
+
+FAMILIES = {
+    "gaussian": Gaussian([[0.0], [5.0]], [[1.0], [1.0]]),
+    "categorical": Categorical([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]]),
+    "bernoulli": Bernoulli([0.2, 0.9]),
+    "poisson": Poisson([2.0, 9.0]),
+    "negative binomial": NegativeBinomial([2.0, 9.0], [3.0, 3.0]),
+    "exponential": Exponential([0.5, 6.0]),
+    "gamma": Gamma([0.5, 6.0], [2.0, 4.0], [0.3, 0.0]),
+    "beta": Beta([0.2, 0.8], [9.0, 9.0]),
+    "von mises": VonMises([3.0, 0.5], [4.0, 2.0]),
+    "product": Product([Poisson([2.0, 9.0]), Categorical([[0.9, 0.1], [0.2, 0.8]])]),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_states_are_described_as_their_draws_are(family):
+    """Means, rates and probabilities are those of many random frames, whatever the family."""
+    hmm = HMM([0.5, 0.5], [[0.7, 0.3], [0.3, 0.7]], emissions=FAMILIES[family])
+    columns = [f"x{j + 1}" for j in range(hmm.n_dims)]
+    numbers = hmm.parameters.components.numbers(hmm.parameters.mix_weights, columns, [None] * hmm.n_dims)
+    X = hmm.emissions.draw(np.repeat([0, 1], 20_000), np.random.default_rng(0)).reshape(2, 20_000, -1)
+    for number in numbers:
+        name, _, category = number.name.partition(" = ")
+        x = X[..., columns.index(name.split()[0])]
+        vector = np.exp(1j * x).mean(axis=1)
+        expected = (x == float(category)).mean(axis=1) if category else x.mean(axis=1)
+        if "degrees" in name:
+            expected = np.degrees(np.angle(vector))
+        elif "concentration" in name:
+            expected = np.abs(vector)
+        np.testing.assert_allclose(number.values[0], expected, rtol=0.04, atol=0.04)
+
+
+def test_angles_differ_the_shorter_way_round():
+    arrays, owner = [], []
+    for person in range(8):
+        turns = VonMises([3.0 + 0.5 * (person % 2)], [20.0])
+        arrays += list(HMM([1.0], [[1.0]], emissions=turns).sample(2, 20, np.random.default_rng(person)))
+        owner += [person] * 2
+    centers = H3M([HMM([1.0], [[1.0]], emissions=VonMises([3.0 + 0.5 * k], [20.0])) for k in (0, 1)])
+    found = cluster_differences(centers, np.arange(8) % 2, arrays, owner, ["turn"], 10)[0].estimates[0]
+    assert found.what == "state 1: turn (degrees)"
+    assert found.difference == pytest.approx(-np.degrees(0.5))
+    assert found.interval[1] < 0 < found.interval[1] + 40
 
 
 def test_a_centre_that_joins_three_activities_is_reported():

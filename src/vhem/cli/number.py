@@ -101,8 +101,9 @@ def _test(found: Input, hmms: H3M, learning: LearningOptions, run: RunOptions, n
         return None
     states = int(np.ceil(np.median(hmms.n_states)))
     model = SequenceClustering(
-        2, states, learning.mix, learning.covariance, learning.topology, random_state=run.seed, n_jobs=run.jobs
-    )
+        2, states, learning.mix, learning.covariance, learning.topology, random_state=run.seed, n_jobs=run.jobs,
+        emissions=learning.emitted(),
+    )  # fmt: skip
     owners = owners_of_hmms(found.content, learning)
     return tested_against_one_less(model, found.content, owners or found.content.ids, n, run.seed)
 

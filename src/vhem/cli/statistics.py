@@ -11,6 +11,7 @@ import typer
 
 from vhem._support.errors import InputError
 from vhem.cli.run_folder import RunFolder
+from vhem.cli.shared import families_by_columns
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.inference import Members
 from vhem.inference.covariates import covariates_of
@@ -67,6 +68,7 @@ class StatisticsRun:
         return SequenceClustering(
             len(self.run.centers), states, int(options.get("mix", 1)), str(options.get("covariance", "diag")),
             str(options.get("topology", "ergodic")), random_state=seed, n_jobs=jobs,
+            emissions=families_by_columns(options.get("emissions")),
         )  # fmt: skip
 
 

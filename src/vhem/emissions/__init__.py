@@ -3,7 +3,7 @@
 from vhem.emissions.bernoulli import Bernoulli
 from vhem.emissions.beta import Beta
 from vhem.emissions.categorical import Categorical
-from vhem.emissions.components import Components, Sums
+from vhem.emissions.components import Components, Number, Sums
 from vhem.emissions.exponential import Exponential
 from vhem.emissions.families import CHOICES, FAMILIES
 from vhem.emissions.gamma import Gamma
@@ -24,6 +24,7 @@ __all__ = [
     "Gamma",
     "Gaussian",
     "NegativeBinomial",
+    "Number",
     "Poisson",
     "Product",
     "Sums",

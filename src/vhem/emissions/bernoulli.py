@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.errors import InputError
-from vhem.emissions.components import FamilyPrior, Fault, first_place
+from vhem.emissions.components import FamilyPrior, Fault, Number, first_place, means_by_column
 from vhem.emissions.linear import LinearFamily, LinearPrior, log
 
 _SMALLEST = float(np.finfo(float).eps)
@@ -106,6 +107,14 @@ class Bernoulli(LinearFamily):
         p = self.probabilities
         up, down = p * np.exp(np.clip(steps, -2.0, 2.0)), 1 - p
         return Bernoulli.of(up / (up + down))
+
+    def numbers(
+        self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
+    ) -> list[Number]:
+        """Return the probabilities of the events."""
+        events = [names[1] if names else "1" for names in categories]
+        named = [f"{column} = {event}" for column, event in zip(columns, events, strict=True)]
+        return means_by_column(mix_weights, self.probabilities, named, 1.0)
 
     def centre(self) -> FloatArray:
         """Return the angles whose distance is Hellinger's."""

@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.errors import InputError
 from vhem._support.places import Names
-from vhem.emissions.components import FamilyPrior, Fault, Sums
+from vhem.emissions.components import FamilyPrior, Fault, Number, Sums
 from vhem.emissions.linear import LinearFamily, LinearPrior, log
 
 _SUM_TOLERANCE = 1e-8  # how far from one the sum of probabilities may be
@@ -227,6 +227,18 @@ class Categorical(LinearFamily):
     def n_parameters(self) -> int:
         """Return the number of free probabilities of one component."""
         return int(np.maximum(self.possible.sum(axis=-1) - 1, 0).sum())
+
+    def numbers(
+        self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
+    ) -> list[Number]:
+        """Return the probability of every category that a column has."""
+        each = np.einsum("ksm,ksmdv->dvks", mix_weights, self.probabilities)
+        named = [names or [str(code) for code in range(self.n_categories)] for names in categories]
+        return [
+            Number(f"{columns[j]} = {named[j][v]}", each[j, v], limit=1.0)
+            for j, v in np.argwhere(self.possible)
+            if v < len(named[j])
+        ]
 
     def centre(self) -> FloatArray:
         """Return square roots of the probabilities, whose distance is Hellinger's."""

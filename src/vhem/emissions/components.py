@@ -60,6 +60,20 @@ class Maximised(NamedTuple):
     far: bool  #: whether components moved so far from the anchors that their sums have lost digits
 
 
+class Number(NamedTuple):
+    """A number by which readers compare states: a mean, a rate, a probability."""
+
+    name: str
+    values: FloatArray
+    period: float | None = None  #: of angles
+    limit: float = np.inf  #: that differences cannot exceed: 1 for probabilities
+
+    def apart(self, x: Any, y: Any) -> FloatArray:
+        """Return x - y; of angles the shorter way round."""
+        gap = np.asarray(x - y, dtype=np.float64)
+        return gap if self.period is None else (gap + self.period / 2) % self.period - self.period / 2
+
+
 class Components(ABC):
     """Distributions of one family. Immutable, except by the loops that created them."""
 
@@ -274,8 +288,26 @@ class Components(ABC):
         """Return the number of free parameters of one component."""
 
     @abstractmethod
+    def numbers(
+        self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
+    ) -> list[Number]:
+        """Return what readers compare states by, (K, S) each: means, rates, probabilities, in the columns' words.
+
+        The components have the leading axes (K, S, M) of `mix_weights`; `categories` has the names of each column's, or
+        None.
+        """
+
+    @abstractmethod
     def centre(self) -> FloatArray:
         """Return where the components lie, (*lead, n), in units in which they can be compared: for ordering, seeds."""
+
+
+def means_by_column(
+    mix_weights: FloatArray, means: FloatArray, columns: Sequence[str], limit: float = np.inf
+) -> list[Number]:
+    """Return the mean of every column in every state, under the column's name; `means` is (K, S, M, d)."""
+    each = np.einsum("ksm,ksmd->dks", mix_weights, means)
+    return [Number(name, values, limit=limit) for name, values in zip(columns, each, strict=True)]
 
 
 def pooled(components: Components, weights: FloatArray, labels: npt.NDArray[np.intp], n: int) -> Components:

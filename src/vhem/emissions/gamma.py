@@ -12,7 +12,7 @@ from scipy.special import digamma, gammaln, polygamma
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
 from vhem._support.errors import InputError
-from vhem.emissions.components import FamilyPrior, Fault, first_place
+from vhem.emissions.components import FamilyPrior, Fault, Number, first_place, means_by_column
 from vhem.emissions.linear import LinearFamily, LinearPrior, log
 
 _SHAPES = (1e-3, 1e6)  # beyond, a distribution is all but a spike, and sums of logarithms have lost their digits
@@ -155,6 +155,15 @@ class Gamma(LinearFamily):
     def n_parameters(self) -> int:
         """Return two per column, and one for zeros where they are possible."""
         return 2 * self.n_dims + int(self.may_be_zero.sum())
+
+    def numbers(
+        self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
+    ) -> list[Number]:
+        """Return the means, zeros included, and where there may be zeros their probability."""
+        del categories
+        made = means_by_column(mix_weights, (1 - self.zeros) * self.means, columns)
+        zero = means_by_column(mix_weights, self.zeros, [f"{column} = 0" for column in columns], 1.0)
+        return made + [zero[j] for j in np.flatnonzero(self.may_be_zero)]
 
     def centre(self) -> FloatArray:
         """Return logarithms of the means, and the probabilities of zeros."""

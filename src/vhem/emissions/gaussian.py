@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
 from vhem._support.places import Names, check_finite
-from vhem.emissions.components import Components, FamilyPrior, Maximised, Sums
+from vhem.emissions.components import Components, FamilyPrior, Maximised, Number, Sums, means_by_column
 from vhem.emissions.gaussian_checks import check_shapes, checked_matrices, checked_variances
 
 LOG_TWO_PI = float(np.log(2 * np.pi))
@@ -425,6 +425,13 @@ class Gaussian(Components):
         """Return the number of free parameters of one Gaussian."""
         d = self.n_dims
         return d + (d if self.is_diagonal else d * (d + 1) // 2)
+
+    def numbers(
+        self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
+    ) -> list[Number]:
+        """Return the means."""
+        del categories
+        return means_by_column(mix_weights, self.means, columns)
 
     def centre(self) -> FloatArray:
         """Return the means."""

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
 from vhem._support.errors import InputError, InputTypeError
 from vhem._support.places import Names, check_finite
-from vhem.emissions.components import Components, FamilyPrior, Maximised, Sums
+from vhem.emissions.components import Components, FamilyPrior, Maximised, Number, Sums, means_by_column
 
 LOG_ZERO = -1e290  # stands for log 0: times a probability of zero it is zero, where minus infinity would be NaN
 
@@ -329,6 +329,13 @@ class LinearFamily(Components):
     def ways_apart(self) -> FloatArray:
         """Return which way two halves of a component are moved apart."""
         return np.ones(1)
+
+    def numbers(
+        self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
+    ) -> list[Number]:
+        """Return the first field, by column: most families begin with their means."""
+        del categories
+        return means_by_column(mix_weights, self._first, columns)
 
     def n_parameters(self) -> int:
         """Return the number of free parameters of one component."""

@@ -12,7 +12,7 @@ import numpy as np
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.errors import InputError, InputTypeError
 from vhem._support.places import Names
-from vhem.emissions.components import Components, FamilyPrior, Fault, Maximised, Sums
+from vhem.emissions.components import Components, FamilyPrior, Fault, Maximised, Number, Sums
 
 
 @dataclass(frozen=True)
@@ -272,6 +272,16 @@ class Product(Components):
     def n_parameters(self) -> int:
         """Return the free parameters of all parts."""
         return sum(part.n_parameters() for part in self.parts)
+
+    def numbers(
+        self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
+    ) -> list[Number]:
+        """Return the numbers of all parts."""
+        return [
+            number
+            for part, group in zip(self.parts, self.columns, strict=True)
+            for number in part.numbers(mix_weights, [columns[j] for j in group], [categories[j] for j in group])
+        ]
 
     def centre(self) -> FloatArray:
         """Return where the parts lie."""

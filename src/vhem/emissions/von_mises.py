@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -9,7 +10,7 @@ from scipy.special import i0e, i1e
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.errors import InputError
-from vhem.emissions.components import Fault, first_place
+from vhem.emissions.components import Fault, Number, first_place
 from vhem.emissions.linear import LinearFamily, LinearPrior
 
 _MOST = 1e6  # of concentrations: a deviation of a thousandth of a radian
@@ -103,6 +104,18 @@ class VonMises(LinearFamily):
         deviation = np.sqrt(-2 * np.log(np.clip(resultant(self.concentrations), 1e-3, 1.0)))
         turned = self.directions + np.clip(steps * deviation, -1.0, 1.0)
         return VonMises.of(_wrapped(turned), self.concentrations + 0.0)
+
+    def numbers(
+        self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
+    ) -> list[Number]:
+        """Return the mean directions in degrees, and the lengths of the mean vectors: 1 is always the same angle."""
+        del categories
+        x, y = np.moveaxis(np.einsum("ksm,ksmdn->dksn", mix_weights, self.expected_statistics())[..., 1:], -1, 0)
+        made = list[Number]()
+        for j, column in enumerate(columns):
+            made.append(Number(f"{column} (degrees)", np.degrees(np.arctan2(y[j], x[j])), 360.0))
+            made.append(Number(f"{column} (concentration, 0 to 1)", np.hypot(x[j], y[j]), limit=1.0))
+        return made
 
     def centre(self) -> FloatArray:
         """Return the mean resultant vectors."""

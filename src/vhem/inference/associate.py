@@ -16,7 +16,7 @@ from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.inference import association
 from vhem.inference.covariates import Covariate, Covariates, covariates_of
 from vhem.inference.permutations import SMALLEST, holm
-from vhem.inference.pipeline import Study, run_again
+from vhem.inference.pipeline import Study, check_pipeline, run_again
 from vhem.inference.tables import Table, interval, number, p_value, p_words
 from vhem.sequences import SequencesLike
 
@@ -250,8 +250,10 @@ def _reclustering(fit: Any, study: Study, members: Members) -> Again:
     if [str(name) for name in study.batch.ids] != [str(name) for name in members.ids]:
         raise InputError("the sequences belong to other people than the clustering", "give those it was fitted to")
 
+    model = check_pipeline(fit, study)
+
     def again(people: IntArray, seed: int) -> tuple[IntArray, FloatArray]:
-        found = run_again(fit, study.take(people), fit.n_clusters, seed)
+        found = run_again(model, study.take(people), model.n_clusters, seed)
         return found.labels, found.responsibilities
 
     return again

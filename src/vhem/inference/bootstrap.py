@@ -109,7 +109,8 @@ def bootstrap_test(
     >>> found.p
     0.25
     """
-    model, study, rng = check_pipeline(estimator), Study.of(sequences, groups), generator(random_state)
+    study, rng = Study.of(sequences, groups), generator(random_state)
+    model = check_pipeline(estimator, study)
     check_integer("n_bootstrap", n_bootstrap, 1)
     check_integer("stop_after", stop_after, 1)
     K, few = model.n_clusters, check_integer("null_clusters", null_clusters, 1)

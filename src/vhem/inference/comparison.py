@@ -15,7 +15,7 @@ from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.inference.associate import Members
 from vhem.inference.bootstrap import BootstrapTest, bootstrap_test
 from vhem.inference.cross_fit import CrossFitted, cross_fitted_test
-from vhem.inference.differences import cluster_differences, description_table
+from vhem.inference.differences import cluster_differences, description_table, path_table
 from vhem.inference.pieces import disconnected_centers
 from vhem.inference.quality import clustering_quality
 from vhem.inference.scores import SubjectScores, ab_scale, log_odds, subject_scores
@@ -111,7 +111,7 @@ def compare_clusters(
     >>> members = Members(fit.ids_, fit.labels_, fit.responsibilities_)
     >>> found = compare_clusters(model, members, fit.centers_, fit.hmms_, study.sequences, n_bootstrap=10)
     >>> [table.name for table in found.tables]
-    ['cross_fitted', 'bootstrap', 'difference_1_2', 'centres', 'quality', 'scores', 't_tests']
+    ['cross_fitted', 'bootstrap', 'difference_1_2', 'centres', 'paths', 'quality', 'scores', 't_tests']
     """
     if len(centers) < 2:
         raise InputError("there is one cluster, and nothing to compare it with", "cluster into at least two")
@@ -122,21 +122,18 @@ def compare_clusters(
     order = {str(name): k for k, name in enumerate(members.ids)}
     labels = np.array([members.labels[order[str(name)]] for name in scores.ids])
     crossed, null = _tests(estimator, data, owner, n_bootstrap, n_folds, random_state, callback)
-    gaussian = hasattr(centers, "means")  # differences are between means of states
-    n = max(n_bootstrap, 10)
-    differences = cluster_differences(centers, labels, data, owner, names, n, random_state) if gaussian else []
+    differences = cluster_differences(centers, labels, data, owner, names, max(n_bootstrap, 10), random_state)
     quality = clustering_quality(members, hmms, length)
     tables = [crossed.table(), null.table(), *(pair.table() for pair in differences)]
     tables += [
         description_table(centers, length),
+        path_table(centers, length),
         quality.table(),
         _scale_table(scores, labels),
         *_naive(scores, labels),
     ]
     said = [crossed.sentence(), null.sentence(), quality.table().note]
     notes = [found.sentence() for found in disconnected_centers(centers, length)]
-    if not gaussian:
-        notes.append("There is no table of differences between clusters: it is made for Gaussian states.")
     return Comparison(tables, said, notes, key_of(members.ids, members.labels))
 
 

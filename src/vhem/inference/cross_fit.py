@@ -132,7 +132,8 @@ def cross_fitted_test(
     >>> found.p < 0.01, len(found.pairs)
     (True, 3)
     """
-    model, study, rng = check_pipeline(estimator), Study.of(sequences, groups), generator(random_state)
+    study, rng = Study.of(sequences, groups), generator(random_state)
+    model = check_pipeline(estimator, study)
     fold = _folds(study.n, check_integer("n_folds", n_folds, 2), model.n_clusters, rng)
     seed, n_folds = int(rng.integers(2**31)), int(fold.max()) + 1
     whole = run_again(model, study, model.n_clusters, seed)
@@ -206,10 +207,10 @@ def _pair_exchanged(
     a: int, b: int, shares: FloatArray, scores: FloatArray, folds: IntArray, n: int, rng: np.random.Generator
 ) -> float:
     """Return the same for two clusters, by the people who belong to one of them; NaN if one has none."""
-    items = np.flatnonzero(np.isin(shares.argmax(axis=1), (a, b)))
+    items = np.flatnonzero(np.isin(shares.argmax(axis=1), np.array([a, b])))
     if len(set(shares[items].argmax(axis=1))) < 2:
         return float("nan")
-    own, gap = shares[np.ix_(items, [a, b])], scores[items, a] - scores[items, b]
+    own, gap = shares[items][:, [a, b]], scores[items, a] - scores[items, b]
     own /= own.sum(axis=1, keepdims=True)
     return _exchanged(own, np.stack([gap, -gap], axis=1), np.unique(folds[items], return_inverse=True)[1], n, rng)
 

@@ -8,24 +8,30 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 from scipy.optimize import linear_sum_assignment
+from scipy.special import xlogy
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_integer
 from vhem._support.errors import InputError
 from vhem._support.randomness import RandomState, generator
 from vhem.em.parameters import documented
+from vhem.emissions import Number
 from vhem.estimators.fit_hmms import fit_hmms
-from vhem.inference.describe import describe_hmm
+from vhem.inference.describe import describe_hmm, likeliest_paths
 from vhem.inference.permutations import SMALLEST
 from vhem.inference.pipeline import Study
 from vhem.inference.tables import Table, interval, number
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
-from vhem.models.stationary import time_shares
+from vhem.models.stationary import long_run_occupancies, time_shares
 from vhem.sequences import Sequences, SequencesLike
 
-_ITERATIONS = 15  # of EM from a centre to that of resampled members; states keep their order
+_ITERATIONS = 30  # of EM from a centre to that of resampled members; states keep their order
+
+_STEPS, _PATHS = 4, 3  # states per path, and paths per cluster, in the table of likeliest paths
+_MANY_PATHS = 100_000
 
 
 class Estimate(NamedTuple):
@@ -42,6 +48,13 @@ class Estimate(NamedTuple):
         """Whether zero is outside the interval."""
         low, high = self.interval
         return bool(low > 0 or high < 0)
+
+
+class Drawn(NamedTuple):
+    """Centres learned again from bootstrap samples of the members of a cluster."""
+
+    centers: H3M
+    n_members: int
 
 
 class ClusterDifference(NamedTuple):
@@ -63,8 +76,8 @@ class ClusterDifference(NamedTuple):
         columns = ["", f"cluster {a}", f"cluster {b}", "difference", "95 % interval", ""]
         matched = ", ".join(f"{s + 1} with {t + 1}" for s, t in self.states)
         note = (
-            f"States are compared by where they are: {matched}. Intervals: bootstrap of members, given who is in which "
-            "cluster. * zero is outside the interval."
+            f"States are matched by what they emit: {matched}. Intervals: bootstrap of people, given who is in which "
+            "cluster, with Student's t for the number of people. * zero is outside the interval."
         )
         return Table(f"difference_{a}_{b}", f"What differs between clusters {a} and {b}", columns, rows, note)
 
@@ -80,7 +93,7 @@ def cluster_differences(
     random_state: RandomState = 0,
     n_jobs: int | None = None,
 ) -> list[ClusterDifference]:
-    """Compare clusters number by number: means of states, time in them, dwell times, transitions.
+    """Compare clusters number by number: what states emit, time in them, dwell times, transitions.
 
     Parameters
     ----------
@@ -116,16 +129,18 @@ def cluster_differences(
     >>> [estimate.what for estimate in found.estimates][:2]
     ['state 1: x1', 'state 1: x2']
     """
-    h3m, study, rng = check_h3m("centers", centers), Study.of(sequences, groups), generator(random_state)
+    h3m, rng = check_h3m("centers", centers), generator(random_state)
+    study = Study.of(h3m.coded(sequences), groups)
     kinds = np.asarray(labels)
     if len(kinds) != study.n:
         raise InputError("labels has {k} entries for {n} people", "give one for each", k=len(kinds), n=study.n)
-    columns = list(names or [f"x{j + 1}" for j in range(h3m.n_dims)])
+    columns = list(names or h3m.channels)
     length = max(1, round(float(np.median(study.batch.lengths))))
     n = check_integer("n_bootstrap", n_bootstrap, 10)
     large = [k for k in range(len(h3m)) if (kinds == k).sum() >= SMALLEST]
-    drawn = {k: _resampled(h3m[k], study, np.flatnonzero(kinds == k), n, rng, n_jobs) for k in large}
-    return [_compared(a, b, h3m, drawn[a], drawn[b], columns, length) for a, b in itertools.combinations(large, 2)]
+    members = {k: np.flatnonzero(kinds == k) for k in large}
+    drawn = {k: Drawn(_resampled(h3m[k], study, members[k], n, rng, n_jobs), len(members[k])) for k in large}
+    return [_compared(a, b, h3m, drawn, columns, length) for a, b in itertools.combinations(large, 2)]
 
 
 def _resampled(
@@ -138,54 +153,79 @@ def _resampled(
     owner = np.repeat(np.arange(n), [len(part.batch.lengths) for part in parts])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return fit_hmms(
+        found = fit_hmms(
             Sequences.from_concatenated(X, lengths), groups=owner, init=center, max_iter=_ITERATIONS, pooling=None,
             n_jobs=n_jobs,
         )  # fmt: skip
+    return found._remembering(center._channels)
 
 
 def _compared(
-    a: int, b: int, centers: H3M, first: H3M, second: H3M, names: list[str], length: int
+    a: int, b: int, centers: H3M, drawn: dict[int, Drawn], names: list[str], length: int
 ) -> ClusterDifference:
-    one, other = centers[a], centers[b]
-    states = _matched(one, other)
-    rows = {}
-    for h3m, order, side in (
-        (H3M([one]), [s for s, _ in states], "one"), (H3M([other]), [t for _, t in states], "other"),
-        (first, [s for s, _ in states], "first"), (second, [t for _, t in states], "second"),
-    ):  # fmt: skip
-        rows[side] = _numbers(h3m, order, names, length)
-    return ClusterDifference(a, b, states, [_estimate(what, rows) for what in rows["one"]])
+    states = _matched(centers[a], centers[b])
+    sides = [(a, [s for s, _ in states]), (b, [t for _, t in states])]
+    seen = [_numbers(centers[k : k + 1], order, names, length) for k, order in sides]
+    again = [_numbers(drawn[k].centers, order, names, length) for k, order in sides]
+    members = [drawn[k].n_members for k, _ in sides]
+    return ClusterDifference(a, b, states, [_estimate(x, members) for x in zip(*seen, *again, strict=True)])
 
 
-def _estimate(what: str, rows: dict[str, dict[str, FloatArray]]) -> Estimate:
-    drawn = rows["first"][what] - rows["second"][what]
-    low, high = np.percentile(drawn[np.isfinite(drawn)], [2.5, 97.5]) if np.isfinite(drawn).any() else (np.nan, np.nan)
-    x, y = float(rows["one"][what][0]), float(rows["other"][what][0])
-    return Estimate(what, x, y, x - y, (float(low), float(high)))
+def _estimate(found: tuple[Number, ...], members: list[int]) -> Estimate:
+    """Compare a number of two centres by Welch's interval, with the variances among bootstrap samples.
+
+    Percentiles of the bootstrap would be too narrow for few members: their spread is that of n - 1 members, and they
+    know nothing of Student's distribution.
+    """
+    one, other, *drawn = found
+    x, y = float(one.values[0]), float(other.values[0])
+    gap = float(one.apart(x, y))
+    parts = [_variance(number) * n / (n - 1) for number, n in zip(drawn, members, strict=True)]
+    total = sum(parts)
+    if total > 0:
+        df = 1 / sum((part / total) ** 2 / (n - 1) for part, n in zip(parts, members, strict=True))
+        reach = float(stats.t.ppf(0.975, df)) * total**0.5
+    else:
+        reach = 0.0
+    return Estimate(one.name, x, y, gap, (max(gap - reach, -one.limit), min(gap + reach, one.limit)))
+
+
+def _variance(number: Number) -> float:
+    """Return the variance of a number over samples; of angles, about the first of them."""
+    return float(np.var(number.apart(number.values, number.values[0])))
 
 
 def _matched(one: HMM, other: HMM) -> list[tuple[int, int]]:
     """Return pairs of states that are nearest in standard deviations."""
-    x, y = (np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means) for hmm in (one, other))
+    x, y = (np.einsum("sm,smd->sd", hmm.mix_weights, hmm.emissions.centre()) for hmm in (one, other))
     scale = np.maximum(np.concatenate([x, y]).std(axis=0), 1e-300)
     gaps = (((x[:, None] - y) / scale) ** 2).sum(axis=2)
     return [(int(s), int(t)) for s, t in zip(*linear_sum_assignment(gaps), strict=True)]
 
 
-def _numbers(h3m: H3M, states: list[int], names: list[str], length: int) -> dict[str, FloatArray]:
+def _numbers(h3m: H3M, states: list[int], names: list[str], length: int) -> list[Number]:
     """Return every number that is compared, one value per HMM; states are named by their order."""
-    means = np.einsum("ksm,ksmd->ksd", h3m.mix_weights, h3m.means)
+    categories = [h3m.categories.get(channel) for channel in h3m.channels]
+    emitted = h3m.emissions.numbers(h3m.mix_weights, names, categories)
     share = time_shares(h3m.startprob, h3m.transmat, length)
-    made: dict[str, FloatArray] = {}
+    made = list[Number]()
     for place, s in enumerate(states):
-        made |= {f"state {place + 1}: {name}": means[:, s, j] for j, name in enumerate(names)}
-        made[f"state {place + 1}: share of time"] = share[:, s]
-        made[f"state {place + 1}: frames per visit"] = _visit(h3m.transmat[:, s, s], length)
-    for (p, s), (q, t) in itertools.product(enumerate(states), repeat=2):
-        if p != q:
-            made[f"from {p + 1} to {q + 1}"] = h3m.transmat[:, s, t]
-    return made
+        made += [Number(f"state {place + 1}: {x.name}", x.values[:, s], x.period, x.limit) for x in emitted]
+        made.append(Number(f"state {place + 1}: share of time", share[:, s], limit=1.0))
+        made.append(Number(f"state {place + 1}: frames per visit", _visit(h3m.transmat[:, s, s], length)))
+    made += [
+        Number(f"from {p + 1} to {q + 1}", h3m.transmat[:, s, t], limit=1.0)
+        for (p, s), (q, t) in itertools.permutations(enumerate(states), 2)
+    ]
+    return made + _predictability(h3m)
+
+
+def _predictability(h3m: H3M) -> list[Number]:
+    """Return how uncertain the next state is, and how much the present one says about it, in the long run."""
+    steady = long_run_occupancies(h3m.parameters)
+    rate = -(steady[:, :, None] * xlogy(h3m.transmat, h3m.transmat)).sum(axis=(1, 2))
+    entropy = -xlogy(steady, steady).sum(axis=1)
+    return [Number("entropy of the next state", rate), Number("information in the present state", entropy - rate)]
 
 
 def _visit(stay: FloatArray, length: int) -> FloatArray:
@@ -215,6 +255,20 @@ def description_table(centers: H3M, length: int) -> Table:
     ]
     note = f"Shares of time in sequences of {length} observations; entropies and mutual information in nats."
     return Table("centres", "What the centres do", columns, rows, note)
+
+
+def path_table(centers: H3M, length: int) -> Table:
+    """Return the most probable sequences of states of every centre."""
+    steps = min(length, _STEPS)
+    while int(centers.n_states.max()) ** steps > _MANY_PATHS:
+        steps -= 1
+    rows = [
+        [str(k + 1), " → ".join(str(s + 1) for s in path), number(p)]
+        for k, hmm in enumerate(centers)
+        for path, p in likeliest_paths(hmm, steps, _PATHS)
+    ]
+    note = f"The {_PATHS} most probable of all sequences of {steps} states, from the first observation."
+    return Table("paths", "Likeliest paths through the states", ["cluster", "states", "probability"], rows, note)
 
 
 def _listed(values: FloatArray, digits: int = 2) -> str:

@@ -36,7 +36,7 @@ class NullModel(NamedTuple):
         kinds = rng.choice(len(self.weights), size=self.study.n, p=self.weights)
         people = self.centers.take(kinds) if self.effects is None else _people(self.effects, kinds, rng)
         X, _ = sample(people, b.groups, b.lengths, rng)
-        return Study(b._replace(X=np.where(np.isnan(b.X), np.nan, X)))
+        return self.study._replace(batch=b._replace(X=np.where(np.isnan(b.X), np.nan, X)))
 
 
 def null_model(study: Study, fitted: Fitted) -> NullModel:

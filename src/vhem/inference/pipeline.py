@@ -10,23 +10,28 @@ import numpy as np
 from sklearn.base import clone
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.errors import Count, InputError, InputTypeError
+from vhem._support.errors import Count, InputError, InputTypeError, InputWarning, warn
 from vhem.em.grouped import Batch
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.models import H3M
 from vhem.sequences import Sequences, SequencesLike, as_sequences
+from vhem.sequences.channels import Channels
 
 
 class Study(NamedTuple):
     """Sequences sorted by subject."""
 
     batch: Batch
+    channels: Channels  #: names of columns and categories, which say what can be emitted
 
     @staticmethod
     def of(sequences: SequencesLike, groups: Iterable[Any] | None) -> Study:
         """Return the study; subjects are `groups`, the sequences' own groups, or else the sequences."""
         data = as_sequences(sequences)
-        return Study(Batch.of(data, data.groups if groups is None else groups, None))
+        if data.weights is not None:
+            warn(InputWarning("case weights take no part in tests: everybody counts once"))
+        ones = np.ones(len(data))
+        return Study(Batch.of(data, data.groups if groups is None else groups, ones), data._named)
 
     @property
     def n(self) -> int:
@@ -35,14 +40,15 @@ class Study(NamedTuple):
 
     def sequences(self) -> Sequences:
         """Return the sequences."""
-        return Sequences.from_concatenated(self.batch.X, self.batch.lengths)
+        made = Sequences.from_concatenated(self.batch.X, self.batch.lengths)
+        return made._with(made.X, self.channels)
 
     def take(self, subjects: IntArray) -> Study:
         """Return some subjects, who may occur several times; they are then different subjects."""
         whole, first = self.batch, np.searchsorted(self.batch.groups, np.arange(self.n + 1))
         chosen = np.concatenate([np.arange(first[s], first[s + 1]) for s in subjects])
         owner = np.repeat(np.arange(len(subjects)), np.diff(first)[subjects])
-        return Study(whole.cut(chosen, whole.lengths[chosen], owner, list(range(len(subjects)))))
+        return self._replace(batch=whole.cut(chosen, whole.lengths[chosen], owner, list(range(len(subjects)))))
 
     def halves(self) -> tuple[Study, Study]:
         """Return every other sequence of each subject, and the rest; a single sequence is cut in the middle."""
@@ -59,7 +65,8 @@ class Study(NamedTuple):
         first, second = single | (place % 2 == 0), single | (place % 2 == 1)
         lengths = np.where(single, b.lengths // 2, b.lengths)
         one = b.cut(np.flatnonzero(first), lengths[first], b.groups[first], b.ids)
-        return Study(one), Study(_ends(b, np.flatnonzero(second), (b.lengths - np.where(single, lengths, 0))[second]))
+        two = _ends(b, np.flatnonzero(second), (b.lengths - np.where(single, lengths, 0))[second])
+        return self._replace(batch=one), self._replace(batch=two)
 
 
 def _ends(batch: Batch, sequences: IntArray, lengths: IntArray) -> Batch:
@@ -81,8 +88,11 @@ class Fitted(NamedTuple):
     bound: float
 
 
-def check_pipeline(estimator: Any) -> SequenceClustering:
-    """Return the estimator, which must cluster sequences."""
+def check_pipeline(estimator: Any, study: Study) -> SequenceClustering:
+    """Return the estimator, which must cluster sequences.
+
+    Parts of a study may lack some of the codes of its categories, so their number is settled here.
+    """
     if isinstance(estimator, (int, np.integer)):
         return SequenceClustering(int(estimator))
     if not isinstance(estimator, SequenceClustering):
@@ -90,6 +100,10 @@ def check_pipeline(estimator: Any) -> SequenceClustering:
             "{estimator} must be a SequenceClustering or a number of clusters, got {kind}",
             kind=type(estimator).__name__,
         )
+    if estimator.emissions == "categorical" and not any(study.channels.categories):
+        told: SequenceClustering = clone(estimator)
+        told.set_params(emissions=f"categorical:{int(np.nanmax(study.batch.X)) + 1}")
+        return told
     return estimator
 
 

@@ -21,8 +21,8 @@ def number(value: float | None, digits: int = 3) -> str:
 
     Examples
     --------
-    >>> [number(x) for x in (0.12345, -3.0, 12345.678, 0.0001, float("nan"), None)]
-    ['0.123', '-3.000', '12345.7', '0.0001', '–', '–']
+    >>> [number(x) for x in (0.12345, -3.0, 12345.678, 0.0001, -1e-9, float("nan"), None)]
+    ['0.123', '-3.000', '12345.7', '0.0001', '0.000', '–', '–']
     """
     if value is None or math.isnan(value):
         return "–"
@@ -30,7 +30,8 @@ def number(value: float | None, digits: int = 3) -> str:
         return "∞" if value > 0 else "-∞"
     if 10.0 ** -(digits + 2) < abs(value) < 0.5 * 10**-digits:
         return f"{value:.1g}"
-    return f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.1f}"
+    shown = f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.1f}"
+    return shown if float(shown) else shown.removeprefix("-")
 
 
 def p_value(p: float | None) -> str:

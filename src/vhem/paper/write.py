@@ -15,7 +15,8 @@ from vhem.inference.tables import Table
 
 _LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
           "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "²": "$^2$", "χ": r"$\chi$", "η": r"$\eta$",
-          "ε": r"$\varepsilon$", "–": "--", "∞": r"$\infty$", "×": r"$\times$", "<": "$<$", ">": "$>$"}  # fmt: skip
+          "ε": r"$\varepsilon$", "–": "--", "→": r"$\to$", "°": r"$^\circ$", "∞": r"$\infty$", "×": r"$\times$",
+          "<": "$<$", ">": "$>$"}  # fmt: skip
 _WIDE = 7  # columns above which a page is turned
 
 
