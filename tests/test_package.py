@@ -10,6 +10,7 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import vhem
@@ -92,7 +93,8 @@ def test_without_a_compiler_the_wheel_is_pure_and_says_so_once(pure_wheel):
     assert not list(site.rglob("*.so"))
     assert (site / "vhem" / "report" / "parts" / "page.html").is_file(), "the report's page goes with the package"
     # -S and an explicit path: the installation in this environment must not get in the way.
-    path = os.pathsep.join([str(site), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")])
+    where_numpy_is = str(Path(np.__file__).parents[1])  # not always in purelib: environments can lie upon each other
+    path = os.pathsep.join([str(site), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), where_numpy_is])
     out = subprocess.run(
         [sys.executable, "-S", "-c", USE], check=True, capture_output=True, text=True, env={"PYTHONPATH": path}
     ).stdout
