@@ -4,6 +4,9 @@ import csv
 import io
 import json
 import os
+import shlex
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -86,6 +89,25 @@ def finished(app, table):
     for run in runs:
         ended(app, run)
     return data, runs
+
+
+def check_repeated(app, run, folder):
+    """The commands and the script in a run's zip give its labels again, in an empty folder."""
+    folder.mkdir()
+    with zipfile.ZipFile(io.BytesIO(app.ask("GET", f"/api/runs/{run}/zip")[2])) as file:
+        file.extractall(folder)
+    own = {name: int(cluster) for name, cluster in rows(folder / "labels.csv", "id", "cluster")}
+    environment = {**os.environ, "PYTHONPATH": str(Path(vhem.__file__).parents[1])}
+    given = {"cwd": folder, "env": environment, "capture_output": True, "text": True}
+    said = subprocess.run([sys.executable, "repeat.py"], check=True, **given).stdout.splitlines()
+    assert {line.rpartition(" ")[0]: int(line.rpartition(" ")[2]) for line in said} == own
+    for line in (folder / "commands.txt").read_text().splitlines():
+        words = shlex.split(line)
+        assert words[0] == "vhem"
+        subprocess.run([sys.executable, "-m", "vhem.cli", *words[1:]], check=True, **given)
+    (made,) = folder.glob("clusters-*")
+    assert {name: int(cluster) for name, cluster in rows(made / "labels.csv", "id", "cluster")} == own
+    assert (made / "report.html").is_file()
 
 
 # tables
@@ -200,7 +222,7 @@ def test_npz_and_parquet_are_looked_at_too(tmp_path):
 def test_settings_become_the_command():
     model = Model.of({"states": [2, 4], "covariance": "full", "topology": "ergodic", "tau": 7, "polish": False}, 3)
     roles = {"id": ["a", "b"], "values": ["--help", "x y"], "group": "a"}
-    words = cluster_command("t.csv", roles, model, "out")
+    words = cluster_command(Path("t.csv"), roles, model, Path("out"))
     assert words == [
         "cluster", "t.csv", "--id=a,b", "--values=--help,x y", "--group=a", "--clusters", "3", "--states", "2-4",
         "--covariance", "full", "--tau", "7", "--no-polish", "-o", "out",

@@ -14,13 +14,15 @@ from vhem.app.estimate import machine_factor, seconds
 from vhem.app.preview import look
 from vhem.app.problems import bad_cells, emptied
 from vhem.app.questions import Answer, body_of, data_of, queue_of, run_of, store_of
-from vhem.app.settings import ChoiceError, Model, checked_roles, explicit_roles
+from vhem.app.settings import ChoiceError, Model, checked_roles, explicit_roles, with_joined
+from vhem.app.several import join, stacked
 from vhem.app.store import NotFoundError, Record, Store, now
 from vhem.app.tables import reading_options
 from vhem.app.uploads import described, receive_picture, receive_table
 from vhem.app.workers import Workers
 from vhem.cli.demo import write_study
 
+_MOST_FILES = 500  # that are put together to one table
 _OF_FILE = ("sheet", "encoding")  # roles that a copy as csv does not need
 _SHORT = ("id", "title", "state", "clusters", "range", "made", "started", "ended", "data", "data_name", "error", "of")
 
@@ -68,10 +70,61 @@ async def table(request: Request) -> Response:
 async def remove_table(request: Request) -> Response:
     """Forget a table that no run needs."""
     record, store = data_of(request), store_of(request)
-    if any(run.read()["data"] == record.id for run in store.all_runs()):
+    if _in_use(store, record):
         raise ChoiceError("Runs were made from this table. Remove them first.")
     record.remove()
     return JSONResponse({})
+
+
+def _in_use(store: Store, record: Record) -> bool:
+    return any(run.read()["data"] == record.id for run in store.all_runs())
+
+
+async def stack_tables(request: Request) -> Response:
+    """Make one table of several with the same columns, and forget these."""
+    store, given = store_of(request), await body_of(request)
+    parts = [store.data(one) for one in _listed(given.get("data"))]
+    names = [part.read()["name"] for part in parts]
+    name = f"{len(parts)} files ({Path(names[0]).stem} …).csv"
+    made, target = store.new_data(name)
+    try:
+        roles = await request.app.state.workers.run(stacked, [store.table(part) for part in parts], names, target)
+    except ChoiceError:
+        made.remove()
+        raise
+    described(made, target, name).update(roles=roles, files=names)
+    _forget(store, parts)
+    return JSONResponse({"id": made.id})
+
+
+async def join_table(request: Request) -> Response:
+    """Read other tables together with one, as further values of the same sequences."""
+    store, record, given = store_of(request), data_of(request), await body_of(request)
+    others = [store.data(one) for one in _listed(given.get("data"))]
+    for other in others:
+        join(store, record, other)
+    _forget(store, others)
+    return JSONResponse({})
+
+
+async def separate_tables(request: Request) -> Response:
+    """Read a table alone again; the files stay, since runs may have been made from them."""
+    record = data_of(request)
+    record.update(joined=[], name=record.read()["name"].split(" + ")[0], facts=None)
+    return JSONResponse({})
+
+
+def _listed(given: Any) -> list[Any]:
+    if not isinstance(given, list) or not 0 < len(given) <= _MOST_FILES:
+        raise ChoiceError(f"At most {_MOST_FILES} files at a time.")
+    return given
+
+
+def _forget(store: Store, records: list[Record]) -> None:
+    """Remove tables that were only parts of another."""
+    for record in records:
+        if not _in_use(store, record):
+            record.remove()
 
 
 async def look_at(request: Request) -> Response:
@@ -79,8 +132,9 @@ async def look_at(request: Request) -> Response:
     record, store, given = data_of(request), store_of(request), await body_of(request)
     roles = checked_roles(given.get("roles") or {})
     workers: Workers = request.app.state.workers
+    both = with_joined(roles, record.read().get("joined") or [])
     try:
-        found = await workers.run(look, store.table(record), roles, bool(given.get("whole")))
+        found = await workers.run(look, store.table(record), both, bool(given.get("whole")))
     except MemoryError as fault:
         raise ChoiceError(str(fault)) from None
     if given.get("keep"):
@@ -100,9 +154,11 @@ async def empty_cells(request: Request) -> Response:
     made, target = store.new_data(name)
     n = await request.app.state.workers.run(empty_bad_cells, store.table(record), roles, column, target)
     picture = store.picture(record)
-    if picture is not None:
-        shutil.copy(picture, made.folder / picture.name)
-    described(made, target, name).update(corrected=n, roles={k: v for k, v in roles.items() if k not in _OF_FILE})
+    joined = record.read().get("joined") or []
+    for beside in [*([] if picture is None else [picture]), *(record.folder / other for other in joined)]:
+        shutil.copy(beside, made.folder / beside.name)
+    kept = {k: v for k, v in roles.items() if k not in _OF_FILE}
+    described(made, target, name).update(corrected=n, roles=kept, joined=joined)
     return JSONResponse({"id": made.id})
 
 
@@ -248,10 +304,13 @@ async def remove_run(request: Request) -> Response:
 ROUTES: list[tuple[str, str, Answer]] = [
     ("GET", "/api/overview", overview),
     ("POST", "/api/data", add_table),
+    ("POST", "/api/stack", stack_tables),
     ("POST", "/api/demo", add_demo),
     ("GET", "/api/data/{id}", table),
     ("DELETE", "/api/data/{id}", remove_table),
     ("POST", "/api/data/{id}/look", look_at),
+    ("POST", "/api/data/{id}/join", join_table),
+    ("POST", "/api/data/{id}/separate", separate_tables),
     ("POST", "/api/data/{id}/empty", empty_cells),
     ("POST", "/api/data/{id}/picture", add_picture),
     ("GET", "/api/data/{id}/picture", picture),

@@ -16,6 +16,7 @@ from vhem.app.settings import (
     families,
     number_command,
     report_command,
+    series,
     states_range,
     statistics_command,
 )
@@ -54,7 +55,7 @@ def script_of(store: Store, run: Record) -> str:
     said = _wrapped(commands_of(store, run))
     parts = [
         f'"""{job["clusters"]} clusters of {name}: the same as\n\n{said}\n"""\n\nimport vhem\n',
-        f"sequences = vhem.read_sequences({_arguments(name, _reading(job['roles'], name))})",
+        f"sequences = vhem.read_sequences({_reading_arguments(name, job['roles'])})",
         f"hmms = vhem.fit_hmms({_arguments_of_fit(options, n_states, grouped, emissions)})",
     ]
     if not refined:
@@ -75,8 +76,9 @@ def _wrapped(commands: list[str]) -> str:
     return textwrap.indent("\n".join(lines).replace("\n        ", " \\\n        "), "    ").replace("\\", "\\\\")
 
 
-def _arguments(first: str, named: dict[str, Any]) -> str:
-    return ", ".join([repr(first), *(f"{name}={value!r}" for name, value in named.items())])
+def _reading_arguments(name: str, roles: dict[str, Any]) -> str:
+    first: Any = [name, *roles["join"]] if roles.get("join") else name
+    return ", ".join([repr(first), *(f"{key}={value!r}" for key, value in _reading(roles, name).items())])
 
 
 _READING = ("values", "group", "decimal", "encoding", "sheet", "categories", "weights")
@@ -88,7 +90,8 @@ def _reading(roles: dict[str, Any], name: str) -> dict[str, Any]:
     said = {"id": [] if roles.get("one_sequence") else roles["id"]}
     if "time" in roles:
         said["time"] = roles["time"]
-    return said | {key: roles[key] for key in _READING if roles.get(key)}
+    said |= {key: roles[key] for key in _READING if roles.get(key)}
+    return said | {"wide": series(roles)} if roles.get("wide") else said
 
 
 def _named(pairs: dict[str, Any]) -> str:
@@ -132,6 +135,7 @@ def write_zip(store: Store, run: Record, target: Path) -> None:
                 file.write(path, path.relative_to(run.folder / OUT))
         file.writestr("commands.txt", "\n".join(commands_of(store, run)) + "\n")
         file.writestr("repeat.py", script_of(store, run))
-        for needed in (store.table(table), store.picture(table)):
+        joined = [table.folder / name for name in job["roles"].get("join", [])]
+        for needed in (store.table(table), *joined, store.picture(table)):
             if needed is not None:
                 file.write(needed, needed.name)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from vhem._support.errors import Explained
+from vhem.app.layouts import likely_series
 from vhem.app.problems import named_in_page, problem_of
 from vhem.app.tables import cell_chunks, reading_options, table_rows
 from vhem.sequences import Sequences
@@ -43,8 +44,22 @@ def look(path: Path, roles: dict[str, Any], whole: bool) -> dict[str, Any]:
         If not, only the beginning of a large text is read.
     """
     begin = time.perf_counter()
-    partial = not whole and extension(path) in TEXT and path.stat().st_size > _LARGE
-    options = reading_options(roles)
+    partial = not (whole or roles.get("join")) and extension(path) in TEXT and path.stat().st_size > _LARGE
+    found = _looked_at(path, roles, partial)
+    names = [column["name"] for column in found["columns"]]
+    if not roles.keys() & _SAID and (found["problem"] or found["facts"]["longest"] == 1):
+        likely = [list(one) for one in likely_series(names)]
+        wide = _looked_at(path, {**roles, "wide": likely}, partial) if likely else found
+        found = found if wide["problem"] else wide
+    found["seconds"] = round(time.perf_counter() - begin, 2)
+    return found
+
+
+_SAID = {"id", "time", "values", "group", "one_sequence", "categories", "wide", "long"}  # then nothing is guessed
+
+
+def _looked_at(path: Path, roles: dict[str, Any], partial: bool) -> dict[str, Any]:
+    options = reading_options(roles, path.parent)
     found: dict[str, Any] = {"partial": partial, "columns": [], "head": [], "notes": [], "problem": None}
     try:
         found |= _head(path, options)
@@ -55,14 +70,25 @@ def look(path: Path, roles: dict[str, Any], whole: bool) -> dict[str, Any]:
             warn_of_doubts(reading)
         found["notes"] = [named_in_page(w.message, path) for w in caught]
         found |= _understood(reading)
-        if not roles.get("values"):  # otherwise they were left out on purpose
+        found["roles"] |= {name: roles[name] for name in ("wide", "join") if roles.get(name)}
+        found["notes"] += _codes(found["channels"]) if roles.get("wide") else []
+        if not roles.get("values") and not roles.get("wide"):  # otherwise they were left out on purpose
             found["notes"] += _unused(found["columns"], reading.roles.ignored or [])
     except (Explained, OSError, ValueError, TypeError, ImportError) as fault:
         found["problem"] = problem_of(fault, path, options)
     except MemoryError:
         found["problem"] = {"text": "The table is too large for this machine's memory.", "cells": []}
-    found["seconds"] = round(time.perf_counter() - begin, 2)
     return found
+
+
+def _codes(channels: list[dict[str, Any]]) -> list[str]:
+    """Return a note on each series of a wide table that may be one of categories written as numbers."""
+    doubtful = [channel for channel in channels if channel["kinds"] and "categories" not in channel]
+    return [
+        f"Series “{channel['name']}” has only {channel['kinds']} different whole numbers. If they stand for kinds "
+        "(1 = at school, 2 = at work), tick “categories” beside it."
+        for channel in doubtful
+    ]
 
 
 def _unused(columns: list[dict[str, Any]], ignored: list[str]) -> list[str]:
@@ -93,6 +119,8 @@ def _head(path: Path, options: Options) -> dict[str, Any]:
 def _roles(columns: list[dict[str, Any]], options: Options) -> dict[str, Any] | None:
     """Return the role of each column by what is known before reading: shown if reading fails."""
     numeric = {column["name"]: column["numeric"] for column in columns}
+    if options.wide or options.join:
+        return None
     try:
         return _told(given_or_guessed(list(numeric), numeric.__getitem__, *options[:4])) if columns else None
     except Explained:

@@ -11,6 +11,7 @@ from vhem.app.tables import cell_chunks, table_rows
 from vhem.files.atomic import atomic_write
 from vhem.sequences.readers import cells
 from vhem.sequences.readers.options import Options
+from vhem.sequences.readers.wide import wide_columns
 
 _LISTED = 20  # cells listed
 _IN_PAGE = {
@@ -21,6 +22,9 @@ _IN_PAGE = {
     "encoding": "encoding",
     "sheet": "sheet",
     "decimal": "decimal sign",
+    "categories": "the role “category”",
+    "weights": "the role “weight”",
+    "wide": "the series",
 }
 
 
@@ -59,7 +63,9 @@ def bad_cells(path: Path, options: Options, column: str) -> list[dict[str, Any]]
     rows = table_rows(path, options)
     if rows is None:
         return []
-    chosen = [column] if options.values is None or isinstance(options.values, str) else list(options.values)
+    if column not in rows.columns:  # it is in a table that is joined to this one
+        return []
+    chosen = _alike(options, rows.columns) or [column]
     found, seen = [], 0
     for chunk in cell_chunks(rows):
         for name in dict.fromkeys([column, *chosen]):
@@ -71,6 +77,13 @@ def bad_cells(path: Path, options: Options, column: str) -> list[dict[str, Any]]
             ]
         seen += len(chunk[0])
     return sorted(found, key=lambda cell: cell["row"])
+
+
+def _alike(options: Options, columns: list[str]) -> list[str]:
+    """Return the columns of values, as far as they are said."""
+    if options.wide:
+        return [name for own in wide_columns(options.wide, columns, set()).values() for name in own]
+    return [] if options.values is None or isinstance(options.values, str) else list(options.values)
 
 
 def emptied(path: Path, options: Options, bad: list[dict[str, Any]], target: Path) -> None:

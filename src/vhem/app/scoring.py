@@ -18,7 +18,7 @@ _SHOWN = 500  # rows that the page shows
 async def score(run: Path, table: Path, roles: dict[str, Any], out: Path) -> dict[str, Any]:
     """Score a table under the centres of a run; return the rows, people before sequences if there are people."""
     out.mkdir(parents=True, exist_ok=True)
-    words = ["score", str(run), str(table), *table_arguments(roles), "-o", str(out / SCORES)]
+    words = ["score", str(run), str(table), *table_arguments(roles, table.parent), "-o", str(out / SCORES)]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-P", "-m", "vhem.cli", *words, stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, cwd=out,

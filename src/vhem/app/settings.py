@@ -12,7 +12,7 @@ from vhem.emissions import CHOICES
 from vhem.sequences.readers.options import extension
 
 _ROLES: dict[str, type] = {"id": list, "values": list, "time": str, "group": str, "sheet": str, "encoding": str}
-_ROLES |= {"decimal": str, "one_sequence": bool, "categories": list, "weights": str}
+_ROLES |= {"decimal": str, "one_sequence": bool, "categories": list, "weights": str, "long": bool}
 _LIMITS = {  # of the numbers that may be chosen
     "clusters": (1, 1000), "mix": (1, 20), "starts": (1, 200), "restarts": (1, 1000), "tau": (1, 100_000),
     "center_states": (1, 100), "seed": (0, 2**31 - 1), "max_iter": (1, 100_000),
@@ -41,8 +41,45 @@ def checked_roles(given: Any) -> dict[str, Any]:
         roles[name] = value
     for column in [*roles.get("id", []), *roles.get("values", [])]:
         if "," in column or (column in roles.get("categories", []) and "=" in column):
-            raise ChoiceError(f"Column “{column}” has a comma or “=” in its name. Rename it in the table to choose it.")
-    return roles
+            raise ChoiceError(_RENAME.format(column=column, signs="a comma or “=”"))
+    return roles | _checked_series(given.get("wide"))
+
+
+_RENAME = "Column “{column}” has {signs} in its name. Rename it in the table to choose it."
+
+
+def _checked_series(given: Any) -> dict[str, Any]:
+    """Return the series of a wide table, each with its name, its first and its last column."""
+    if not given:
+        return {}
+    if not isinstance(given, list) or not all(isinstance(one, list) and len(one) == 3 for one in given):
+        raise ChoiceError("The roles of the columns were not understood.")
+    if not all(isinstance(word, str) for one in given for word in one):
+        raise ChoiceError("The roles of the columns were not understood.")
+    names = [name.strip() for name, _, _ in given]
+    if "" in names or len(set(names)) < len(names) or any(set(name) & set(",=+") for name in names):
+        raise ChoiceError("Every series needs a name of its own, without commas, “=” and “+”.")
+    for column in (column for _, *ends in given for column in ends):
+        if set(column) & set(",:*?["):
+            raise ChoiceError(_RENAME.format(column=column, signs="a comma, a colon or “*”"))
+    return {"wide": [[name, *ends] for name, (_, *ends) in zip(names, given, strict=True)]}
+
+
+def with_joined(roles: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """Return the roles of columns of a table and of those that are joined to it.
+
+    Columns of values differ from table to table: each is asked for its own. Series of wide tables have the same names
+    in all of them.
+    """
+    if not names:
+        return roles
+    dropped = ("values",) if roles.get("wide") else ("values", "categories")
+    return {name: value for name, value in roles.items() if name not in dropped and value} | {"join": names}
+
+
+def series(roles: dict[str, Any]) -> dict[str, str] | None:
+    """Return the series of a wide table as the readers take them; None for tables that are not wide."""
+    return {name: f"{first}:{last}" for name, first, last in roles["wide"]} if roles.get("wide") else None
 
 
 def explicit_roles(table: dict[str, Any]) -> dict[str, Any]:
@@ -51,8 +88,12 @@ def explicit_roles(table: dict[str, Any]) -> dict[str, Any]:
     if extension(Path(table["file"])) in (".npz", ".bvh"):  # they have no columns to choose from
         return said
     found = {name: value for name, value in table["understood"].items() if value}
-    if table["roles"].get("time") == "":  # a column looks like the time, but is not to be used
+    if found.get("wide"):
+        del found["values"]
+    elif table["roles"].get("time") == "":  # a column looks like the time, but is not to be used
         found["time"] = ""
+    if found.get("join"):  # what was understood is about all tables: the command asks each of them again
+        found = with_joined({**found, "categories": table["roles"].get("categories")}, found["join"])
     return {**said, **found, "one_sequence": not found.get("id")}
 
 
@@ -135,23 +176,29 @@ def _number(given: Mapping[str, Any], name: str) -> int:
 _SINGLE = ("time", "group", "weights", "sheet", "encoding", "decimal")
 
 
-def table_arguments(roles: dict[str, Any]) -> list[str]:
-    """Return roles as options of the command; `=` keeps a column called --help from being an option."""
+def table_arguments(roles: dict[str, Any], folder: Path = Path()) -> list[str]:
+    """Return roles as options of the command; `=` keeps a column called --help from being an option.
+
+    Tables that are joined are in the same folder.
+    """
     said = [f"--{name}={','.join(roles[name])}" for name in ("id", "values", "categories") if roles.get(name)]
     said += [f"--{name}={roles[name]}" for name in _SINGLE if roles.get(name) or (name == "time" and "time" in roles)]
+    said += [f"--wide={name}={columns}" for name, columns in (series(roles) or {}).items()]
+    said += [f"--join={folder / name}" for name in roles.get("join", [])]
     return [*said, "--one-sequence"] if roles.get("one_sequence") else said
 
 
 def cluster_command(table: Path, roles: dict[str, Any], model: Model, out: Path) -> list[str]:
     """Return the arguments of `vhem` that make a run."""
-    options = [*table_arguments(roles), "--clusters", str(model.clusters), *model.arguments()]
+    options = [*table_arguments(roles, table.parent), "--clusters", str(model.clusters), *model.arguments()]
     return ["cluster", str(table), *options, "-o", str(out)]
 
 
 def number_command(table: Path, roles: dict[str, Any], model: Model, low: int, high: int) -> list[str]:
     """Return the arguments of `vhem` that compare numbers of clusters."""
     options = [word for word in model.arguments() if word != "--no-polish"]
-    return ["number", str(table), *table_arguments(roles), "--clusters", f"{low}-{high}", *options, "--json"]
+    reading = table_arguments(roles, table.parent)
+    return ["number", str(table), *reading, "--clusters", f"{low}-{high}", *options, "--json"]
 
 
 def statistics_command(out: Path) -> list[str]:

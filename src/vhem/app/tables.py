@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from vhem.app.settings import series
 from vhem.sequences.readers.blocks import Columns
 from vhem.sequences.readers.delimited import delimited_blocks
 from vhem.sequences.readers.options import SPREADSHEETS, TEXT, Options, extension
@@ -29,8 +30,8 @@ def cell_chunks(rows: Rows) -> Iterator[Columns]:
         yield chunk
 
 
-def reading_options(roles: dict[str, Any]) -> Options:
-    """Return what the user says about a table's columns, as the readers take it."""
+def reading_options(roles: dict[str, Any], folder: Path = Path()) -> Options:
+    """Return what the user says about a table's columns, as the readers take it; joined tables are in `folder`."""
     return Options(
         id=[] if roles.get("one_sequence") else roles.get("id"),
         time=roles.get("time"),
@@ -41,4 +42,6 @@ def reading_options(roles: dict[str, Any]) -> Options:
         sheet=roles.get("sheet") or 0,
         categories=roles.get("categories"),
         weights=roles.get("weights"),
+        wide=series(roles),
+        join=tuple(folder / name for name in roles.get("join", [])),
     )

@@ -3,6 +3,7 @@ import { categoryColor, COLORS, count, el, short } from "./drawing.js";
 import { get, post, remove, say, send } from "./api.js";
 import { attempt, button, dropZone, primary, problem, section, tiles } from "./parts.js";
 import { drawSequences, histogram, isPlane } from "./pictures.js";
+import { ACCEPT, sendAll } from "./start.js";
 
 const ROLES = [
   ["value", "value", "what was measured"],
@@ -10,6 +11,13 @@ const ROLES = [
   ["id", "sequence", "rows with the same entry are one sequence, such as a trial"],
   ["category", "category", "a kind instead of a number: a page, a word, an answer"],
   ["time", "time", "rows of a sequence are sorted by it"],
+  ["weights", "weight", "how much a sequence counts"],
+  ["", "not used", ""],
+];
+// In a wide table the moments are chosen together, as series.
+const WIDE = [
+  ["id", "name", "names the sequence of the row"],
+  ["group", "person", "who the rows are about; all sequences of a person share a model"],
   ["weights", "weight", "how much a sequence counts"],
   ["", "not used", ""],
 ];
@@ -59,6 +67,10 @@ export function sentence(found) {
     ? `${count(facts.sequences, "sequence")} of ${facts.people === 1 ? "1 person" : `${facts.people.toLocaleString("en")} people`}`
     : count(facts.sequences, "sequence");
   const what = roles.values.length > 6 ? `${roles.values.length} values` : roles.values.join(", ");
+  if (roles.wide) {
+    const [, first, last] = roles.wide[0];
+    return `${who}. Every row is a sequence, of ${what}: its moments are the columns ${first} to ${last}.`;
+  }
   return `${who}. Every row has ${what}${roles.time ? `; rows are sorted by ${roles.time}` : ""}.`;
 }
 function show(page, found) {
@@ -136,6 +148,15 @@ function asRoles(page, chosen) {
   const [group] = of("group"),
     ids = of("id"),
     kept = page.roles;
+  if (page.found.roles && page.found.roles.wide)
+    return {
+      ...kept,
+      id: ids,
+      group: group || null,
+      weights: of("weights")[0] || null,
+      one_sequence: !ids.length,
+      wide: page.found.roles.wide,
+    };
   const together = group ? [group, ...ids] : ids;
   return {
     ...kept,
@@ -149,11 +170,7 @@ function asRoles(page, chosen) {
   };
 }
 function change(page, name, role) {
-  const now = page.found.roles || page.roles,
-    chosen = {};
-  page.found.columns.forEach(
-    (column) => (chosen[column.name] = page.chosen ? page.chosen[column.name] : roleOf(now, column.name)),
-  );
+  const chosen = rolesNow(page);
   if (["group", "time", "weights"].includes(role))
     Object.keys(chosen).forEach((other) => chosen[other] === role && (chosen[other] = role === "group" ? "id" : ""));
   chosen[name] = role;
@@ -163,10 +180,21 @@ function change(page, name, role) {
 }
 function columns(page, found) {
   const now = found.roles || page.roles;
+  if (page.roles.wide && found.problem) now.wide = page.roles.wide;
   const bad = new Map((found.problem ? found.problem.cells : []).map((cell) => [cell.column, cell]));
+  const wide = now.wide || page.roles.wide,
+    choices = wide ? WIDE : ROLES,
+    moments = momentsOf(wide, found.columns);
   const head = found.columns.map(({ name, numeric }, k) => {
+    if (moments.has(name))
+      return el(
+        "th",
+        { scope: "col", class: bad.has(name) ? "bad" : null },
+        el("span", { class: "name" }, name),
+        el("small", { class: "moment" }, moments.get(name)),
+      );
     const role = page.chosen ? page.chosen[name] : roleOf(now, name);
-    const options = ROLES.map(([key, text]) => el("option", { value: key, selected: key === role }, text));
+    const options = choices.map(([key, text]) => el("option", { value: key, selected: key === role }, text));
     const select = el(
       "select",
       {
@@ -189,14 +217,20 @@ function columns(page, found) {
     el(
       "tr",
       {},
-      row.map((cell, k) => el("td", { class: `of-${roleOf(now, found.columns[k].name) || "none"}` }, cell)),
+      row.map((cell, k) => {
+        const { name } = found.columns[k];
+        return el("td", { class: `of-${moments.has(name) ? "value" : roleOf(now, name) || "none"}` }, cell);
+      }),
     ),
   );
-  const keys = ROLES.filter(([key]) => key).map(([key, text, meaning]) =>
-    el("li", {}, el("b", { class: `swatch ${key}` }), el("strong", {}, text), ` ${meaning}`),
-  );
+  const keys = choices
+    .filter(([key]) => key)
+    .map(([key, text, meaning]) =>
+      el("li", {}, el("b", { class: `swatch ${key}` }), el("strong", {}, text), ` ${meaning}`),
+    );
   return section(
     "Columns",
+    layout(page, found, wide),
     el("p", { class: "hint" }, "Choose what each column is by clicking below its name."),
     el(
       "div",
@@ -205,6 +239,197 @@ function columns(page, found) {
     ),
     el("ul", { class: "legend" }, keys),
     readingChoices(page, found),
+    joined(page),
+  );
+}
+// Which moment of which series a column of a wide table is.
+function momentsOf(wide, columns) {
+  const names = columns.map(({ name }) => name),
+    found = new Map();
+  for (const [series, first, last] of wide || [])
+    names
+      .slice(names.indexOf(first), names.indexOf(last) + 1)
+      .forEach((name, k) => found.set(name, `moment ${k + 1} of ${series}`));
+  return found;
+}
+// Whether a row is an observation or a whole sequence; and in the latter case, which columns are its moments.
+function layout(page, found, wide) {
+  const names = found.columns.map(({ name }) => name);
+  const read = (roles) => {
+    page.chosen = null;
+    page.roles = roles;
+    look(page);
+  };
+  const reading = () =>
+    Object.fromEntries(["decimal", "encoding", "sheet"].map((key) => [key, page.roles[key]]).filter(([, v]) => v));
+  const free = names.filter((name) => !["id", "group", "weights"].includes(roleOf(found.roles || {}, name)));
+  const set = (series, categories) =>
+    read({
+      ...page.roles,
+      ...(found.roles && wide ? asRoles(page, rolesNow(page)) : reading()),
+      long: false,
+      values: [],
+      time: null,
+      wide: series,
+      categories,
+    });
+  const row = el(
+    "label",
+    {},
+    "Every row is",
+    el(
+      "select",
+      {
+        id: "layout",
+        onchange: (event) =>
+          event.target.value === "wide"
+            ? set([["state", free[0] || names[0], free[free.length - 1] || names[names.length - 1]]], [])
+            : read({ ...reading(), long: true }),
+      },
+      el("option", { value: "long", selected: !wide }, "one observation (the table is long)"),
+      el("option", { value: "wide", selected: Boolean(wide) }, "a whole sequence (the table is wide)"),
+    ),
+  );
+  return el(
+    "div",
+    { class: "layout" },
+    el("div", { class: "fields" }, row),
+    wide ? seriesOf(page, found, wide, names, set) : null,
+  );
+}
+function seriesOf(page, found, wide, names, set) {
+  const coded = new Set((found.roles && found.roles.categories) || page.roles.categories || []);
+  const change = (k, at, value) => {
+    const series = wide.map((one) => [...one]);
+    if (at === 0 && coded.delete(series[k][0])) coded.add(value);
+    series[k][at] = value;
+    set(
+      series,
+      [...coded].filter((name) => series.some(([own]) => own === name)),
+    );
+  };
+  const ends = (k, at, label) =>
+    el(
+      "select",
+      {
+        id: `series-${k}-${at}`,
+        "aria-label": `${label} of series ${k + 1}`,
+        onchange: (event) => change(k, at, event.target.value),
+      },
+      names.map((name) => el("option", { value: name, selected: name === wide[k][at] }, name)),
+    );
+  const rows = wide.map(([name], k) =>
+    el(
+      "div",
+      { class: "fields" },
+      el(
+        "label",
+        {},
+        "Series",
+        el("input", {
+          id: `series-${k}-0`,
+          value: name,
+          maxlength: 60,
+          class: "medium",
+          onchange: (event) => change(k, 0, event.target.value),
+        }),
+      ),
+      el("label", {}, "from", ends(k, 1, "First column")),
+      el("label", {}, "to", ends(k, 2, "Last column")),
+      el(
+        "label",
+        {},
+        el("input", {
+          id: `series-${k}-categories`,
+          type: "checkbox",
+          checked: coded.has(name) || Boolean(joinedOf(page).length && found.channels && found.channels[k].categories),
+          onchange: (event) => {
+            coded[event.target.checked ? "add" : "delete"](name);
+            set(wide, [...coded]);
+          },
+        }),
+        "categories",
+      ),
+      wide.length > 1
+        ? button(
+            "Remove",
+            () =>
+              set(
+                wide.filter((_, other) => other !== k),
+                [...coded],
+              ),
+            { class: "button quiet", "aria-label": `Remove series ${name}` },
+          )
+        : null,
+    ),
+  );
+  const last = names.indexOf(wide[wide.length - 1][2]) + 1,
+    long = names.indexOf(wide[0][2]) - names.indexOf(wide[0][1]);
+  const more = () => {
+    const begin = Math.min(last, Math.max(0, names.length - 1 - long));
+    set(
+      [...wide, [`series${wide.length + 1}`, names[begin], names[Math.min(names.length - 1, begin + long)]]],
+      [...coded],
+    );
+  };
+  return el("div", {}, rows, button("Add a series that runs beside it", more, { class: "button quiet" }));
+}
+function rolesNow(page) {
+  return Object.fromEntries(
+    page.found.columns.map(({ name }) => [
+      name,
+      page.chosen ? page.chosen[name] : roleOf(page.found.roles || page.roles, name),
+    ]),
+  );
+}
+const joinedOf = (page) => page.table.joined || [];
+// Other tables that are read together with this one.
+function joined(page) {
+  const place = el("div", {}),
+    others = joinedOf(page);
+  const changed = async () => {
+    page.table = await get(`/api/data/${page.id}`);
+    await look(page);
+  };
+  const add = (files) =>
+    attempt(place, async () => {
+      const said = el("div", {});
+      place.append(said);
+      const ids = await sendAll(said, files).finally(() => said.remove());
+      await post(`/api/data/${page.id}/join`, { data: ids });
+      await changed();
+    });
+  place.append(
+    el(
+      "p",
+      {},
+      others.length
+        ? `Read together with ${others.join(", ")}, by id. Each table's values are used as they are found in it.`
+        : "If other files say something else about the same sequences, with the same ids, join them: work in one table and family in another, say.",
+    ),
+    others.length
+      ? button("Read this table alone", () =>
+          attempt(place, async () => (await post(`/api/data/${page.id}/separate`), await changed())),
+        )
+      : "",
+    dropZone({
+      label: "Drop a table to join",
+      hint: "it needs the same columns of ids",
+      accept: ACCEPT,
+      small: true,
+      onfile: (file) => add([file]),
+      onfiles: add,
+    }),
+  );
+  return el(
+    "details",
+    {
+      class: "fold",
+      open: Boolean(others.length || page.joining),
+      ontoggle: (event) => (page.joining = event.target.open),
+    },
+    el("summary", {}, "Further tables about the same sequences"),
+    place,
   );
 }
 // How the file is read, for files where that may be in doubt.
@@ -324,7 +549,9 @@ function pictures(page, found) {
     el("div", { class: "thumbs" }, drawn),
     isPlane(found) ? place : el("ul", { class: "keys" }, found.channels.slice(0, 8).flatMap(keysOf)),
     el("h3", {}, "How long they are"),
-    el("div", { class: "figure" }, histogram(found.lengths)),
+    found.facts.shortest === found.facts.longest
+      ? el("p", {}, `All have ${count(found.facts.longest, "observation")}.`)
+      : el("div", { class: "figure" }, histogram(found.lengths)),
   );
 }
 function onward(page, found) {

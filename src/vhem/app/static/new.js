@@ -80,7 +80,8 @@ const FILES = { people: "scores.groups.csv", sequences: "scores.csv" };
 function results(area, run, data, { notes, ...scores }) {
   area.querySelectorAll("section, .notice").forEach((old) => old.remove());
   const said = notes.map((note) => el("li", {}, note));
-  if (said.length) area.append(el("div", { class: "notice", role: "alert" }, el("strong", {}, "Worth a look"), el("ul", {}, said)));
+  if (said.length)
+    area.append(el("div", { class: "notice", role: "alert" }, el("strong", {}, "Worth a look"), el("ul", {}, said)));
   for (const [kind, rows] of Object.entries(scores)) {
     const names = (run.look && run.look.names) || [];
     const shown = ["id", "cluster", "probability", "per_frame"].filter((name) => rows.columns.includes(name));

@@ -42,8 +42,9 @@ export async function attempt(place, action) {
   }
 }
 // A place to drop a file on, which is also a button that opens the file dialog.
-export function dropZone({ label, hint, accept, onfile, small = false }) {
-  const input = el("input", { type: "file", accept, class: "unseen", tabindex: -1, "aria-label": label });
+export function dropZone({ label, hint, accept, onfile, onfiles = null, small = false }) {
+  const multiple = Boolean(onfiles);
+  const input = el("input", { type: "file", accept, multiple, class: "unseen", tabindex: -1, "aria-label": label });
   const zone = el(
     "button",
     { type: "button", class: small ? "drop small" : "drop", onclick: () => input.click() },
@@ -51,7 +52,8 @@ export function dropZone({ label, hint, accept, onfile, small = false }) {
     hint ? el("span", {}, hint) : null,
   );
   const take = (files) => {
-    if (files.length) onfile(files[0]);
+    if (files.length > 1 && onfiles) onfiles([...files]);
+    else if (files.length) onfile(files[0]);
   };
   input.addEventListener("change", () => take(input.files));
   zone.addEventListener("dragover", () => zone.classList.add("over"));

@@ -1,5 +1,5 @@
 // Pictures of a table before anything is learned, and of the bound while it rises.
-import { categoryColor, COLORS, short, stretches, svg, tick } from "./drawing.js";
+import { categoryColor, COLORS, el, short, stretches, svg, tick } from "./drawing.js";
 
 const frame = (width, height, label, ...content) =>
   svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label }, ...content);
@@ -36,6 +36,8 @@ export function histogram({ counts, edges }) {
     text(26, 22, String(most), "end"),
   );
 }
+const captioned = (one, width, height, label, ...content) =>
+  el("figure", {}, frame(width, height, label, ...content), el("figcaption", {}, one.name));
 // Whether two numbers are a place; categories are not.
 export const isPlane = ({ channels }) => channels.length === 2 && !channels.some((channel) => channel.categories);
 // A few sequences: paths over the picture in two dimensions, curves over time otherwise.
@@ -70,21 +72,21 @@ function drawPath(one, found, picture, extent) {
       "stroke-width": 0.8,
     }),
   );
-  return frame(
+  return captioned(
+    one,
     width,
-    height + 16,
+    height,
     `Sequence ${one.name}: ${one.frames} observations of ${a.name} and ${b.name}.`,
     ...image,
     svg("rect", { class: "frame", x: 0.5, y: 0.5, width: width - 1, height: height - 1 }),
     svg("path", { class: "trace-edge", d: path(points) }),
     svg("path", { class: "trace", d: path(points) }),
     ...dots,
-    text(0, height + 12, one.name.slice(0, 34)),
   );
 }
 function drawCurves(one, found) {
-  const width = 300,
-    height = 120,
+  const width = 220,
+    height = 90,
     shown = found.channels.slice(0, 8);
   const last = shown.some((channel) => channel.categories) ? one.x.length : Math.max(1, one.x.length - 1);
   const X = (t) => 4 + (t / last) * (width - 8);
@@ -100,13 +102,13 @@ function drawCurves(one, found) {
       .filter((p) => p[2] !== null);
     return svg("path", { d: path(points), fill: "none", stroke: COLORS[(d + 4) % 8], "stroke-width": 1.6 });
   });
-  return frame(
+  return captioned(
+    one,
     width,
-    height + 16,
+    height,
     `Sequence ${one.name}: ${one.frames} observations over time.`,
     svg("rect", { class: "frame", x: 0.5, y: 0.5, width: width - 1, height: height - 1 }),
     ...lines,
-    text(0, height + 12, one.name.slice(0, 40)),
   );
 }
 // Categories over time: a coloured cell for every stretch of the same one.

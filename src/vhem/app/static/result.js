@@ -245,7 +245,9 @@ function statistics({ run, about }) {
       location.hash = `#/run/${made.id}`;
     }),
   );
-  const time = about.expected ? `This takes up to about ${duration(about.expected)}.` : "This takes much longer than the run did.";
+  const time = about.expected
+    ? `This takes up to about ${duration(about.expected)}.`
+    : "This takes much longer than the run did.";
   const words = about.statistics
     ? "The report has a section Statistics; its tables, for a paper, are in the zip file."
     : `Are the clusters more than chance, and how do they differ? The whole clustering is repeated on up to ${about.draws} simulated data sets, so p is never below ${(1 / (about.draws + 1)).toPrecision(1)}; more can be drawn on the command line. ${time} You can go on meanwhile; the report then has a section Statistics.`;
