@@ -10,7 +10,6 @@ from typing import Annotated, Any, cast
 
 import numpy as np
 import typer
-from scipy.special import softmax
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import InputError, InputTypeError
@@ -107,8 +106,8 @@ def _scores(h3m: H3M, named: Columns, likelihoods: FloatArray, n_frames: IntArra
     scores = np.logaddexp.reduce(joint, axis=1)
     columns = {**named, "log_likelihood": scores.tolist(), "per_frame": (scores / n_frames).tolist()}
     if len(h3m) > 1:
-        shares = softmax(joint, axis=1)
-        best = joint.argmax(axis=1)
+        shares = h3m.probabilities(likelihoods)
+        best = shares.argmax(axis=1)
         columns |= {"cluster": (best + 1).tolist(), "probability": shares[np.arange(len(best)), best].tolist()}
         columns |= {f"p{k + 1}": share.tolist() for k, share in enumerate(shares.T)}
     return columns

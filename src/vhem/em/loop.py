@@ -19,8 +19,9 @@ import numpy as np
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_in_range
-from vhem._support.errors import BoundError
+from vhem._support.errors import BoundError, InputError
 from vhem.em.display import told
+from vhem.kernels.filtering import IMPOSSIBLE
 from vhem.kernels.stopping import check_stopped
 
 ROUNDING = 1e-9  # a fall of the bound, relative to its size, that arithmetic can explain
@@ -198,6 +199,14 @@ def _check(
 ) -> None:
     if not np.isfinite(after).all():
         check_in_range(problem.name(active[np.argmin(np.isfinite(after))]), np.nan)
+    if (after < IMPOSSIBLE).any():
+        raise InputError(
+            "{what} is minus infinity: some of the data are impossible under the model to start from, whose "
+            "probabilities of zero rule them out",
+            "start from a model without these zeros",
+            "raise {reg_covar} or {covars_prior} above 0, so that no category is ruled out",
+            what=problem.name(active[np.argmax(after < IMPOSSIBLE)]),
+        )  # fmt: skip
     fell = after < before - ROUNDING * np.maximum(1.0, np.abs(before))
     n_falls[active] += fell
     if fell.any() and problem.strict:

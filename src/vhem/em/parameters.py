@@ -90,8 +90,11 @@ topology : {"ergodic", "left-right", "left-right-skip"}
     Which transitions are possible: all; to stay or move on to the next state; or also to skip one. Left-right HMMs
     start in their first state."""
 _PRIORS = """\
-reg_covar, startprob_prior, transmat_prior, covars_prior : float
-    Floor of the variances as a share of the data's variance, and priors as pseudo-counts, as in `fit_hmms`."""
+reg_covar : float
+    Floor of the variances as a share of the data's variance, as in `fit_hmms`.
+startprob_prior, transmat_prior, covars_prior : float, optional
+    Priors as pseudo-counts, as in `fit_hmms`. None: 0 for Gaussians; 0.1 for other families, so that a cluster does not
+    rule out a category or a transition that it merely has not seen."""
 _LIMITS = """\
 max_iter : int
     Largest number of iterations.

@@ -141,7 +141,7 @@ def item_problem(batch: Batch, models: Models, threads: int) -> MixtureProblem:
     items = Items(batch.groups, batch.weights, cases, np.zeros(n, dtype=np.int64))
     whole = batch._replace(groups=np.zeros_like(batch.groups), ids=[0])
     scale = Scale.of(whole).repeated(len(models))
-    prior = Priors(reg_covar=1e-3).spread(models.startprob > 0, models.transmat > 0, scale)
+    prior = Priors.weak(batch.emissions).spread(models.startprob > 0, models.transmat > 0, scale)
     return MixtureProblem(
         batch=batch, items=items, prior=prior, n_components=len(models), strict=False, n_threads=threads
     )

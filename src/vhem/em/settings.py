@@ -9,7 +9,10 @@ import numpy as np
 
 from vhem._support.arrays import BoolArray
 from vhem.em.grouped import Scale
+from vhem.emissions import Components, Gaussian
 from vhem.kernels.maximise import Prior
+
+_WEAK = 0.1  # pseudo-counts, as in `fit_hmms`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,16 @@ class Priors:
     transmat: float = 0.0
     covars: float = 0.0
     reg_covar: float = 0.0
+
+    @staticmethod
+    def weak(emissions: Components) -> Priors:
+        """Return what EM adds to clusters of sequences unless told otherwise.
+
+        Gaussians overlap, so nothing is impossible under them. A category or transition that a cluster merely has not
+        seen would be, and people who take part in no fit would score absurdly.
+        """
+        amount = 0.0 if isinstance(emissions, Gaussian) else _WEAK
+        return Priors(startprob=amount, transmat=amount, covars=amount, reg_covar=1e-3)
 
     @property
     def are_none(self) -> bool:

@@ -81,10 +81,9 @@ class Bernoulli(LinearFamily):
         return np.asarray(rng.random((len(index), self.n_dims)) < self.reshaped(-1).probabilities[index], np.float64)
 
     def estimated(self, sums: FloatArray, prior: LinearPrior | None) -> Bernoulli:
-        """Return the shares of events that happened."""
-        del prior
+        """Return the shares of events that happened, within the limits."""
         total = sums.sum(axis=-1)
-        return Bernoulli.of(sums[..., 1] / np.where(total > 0, total, 1.0))
+        return Bernoulli.of(self._clipped(prior, "probabilities", sums[..., 1] / np.where(total > 0, total, 1.0)))
 
     def prior(self, typical: FamilyPrior, count: float, floor: float) -> LinearPrior:
         """Return pseudo-frames with the average share, and `floor` more of either: none is ever ruled out."""
@@ -92,15 +91,16 @@ class Bernoulli(LinearFamily):
         return replace(made, sums=made.sums + floor)
 
     def within_reach(self, n: int, share: float) -> LinearPrior:
-        """Return a few pseudo-counts of either."""
+        """Return a share of the smallest probability of either as the floor of both."""
+        both = self.expected_statistics().reshape(-1, self.n_dims, 2)
+        floor = np.tile(share * np.where(both > 0, both, 1.0).min(axis=(0, 2)) / 2, (n, 1))
         made = super().within_reach(n, share)
-        return replace(made, sums=made.sums + share)
+        return replace(made, low={"probabilities": floor}, high={"probabilities": 1 - floor})
 
     def above_floor(self, prior: FamilyPrior) -> Bernoulli:
         """Return probabilities of which none is 0 or 1, if the prior says so."""
-        if prior.is_flat:
-            return self
-        return Bernoulli.of(np.clip(self.probabilities, _SMALLEST, 1 - _SMALLEST))
+        within = super().above_floor(prior)
+        return within if prior.is_flat else Bernoulli.of(np.clip(within.probabilities, _SMALLEST, 1 - _SMALLEST))
 
     def shifted(self, steps: FloatArray) -> Bernoulli:
         """Return probabilities with their log-odds moved."""

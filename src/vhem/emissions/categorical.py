@@ -190,10 +190,9 @@ class Categorical(LinearFamily):
         return np.asarray(drawn, np.float64)
 
     def estimated(self, sums: FloatArray, prior: LinearPrior | None) -> Categorical:
-        """Return the shares of the categories."""
-        del prior
+        """Return the shares of the categories, none below its floor."""
         total = sums.sum(axis=-1, keepdims=True)
-        return Categorical.of(sums / np.where(total > 0, total, 1.0))
+        return Categorical.of(self._clipped(prior, "probabilities", sums / np.where(total > 0, total, 1.0)))
 
     def prior(self, typical: FamilyPrior, count: float, floor: float) -> LinearPrior:
         """Return pseudo-frames with the average shares, and `floor` more in each category: none is ever ruled out."""
@@ -201,17 +200,35 @@ class Categorical(LinearFamily):
         return replace(made, sums=made.sums + floor * self.possible)
 
     def within_reach(self, n: int, share: float) -> LinearPrior:
-        """Return a few pseudo-counts in every category."""
-        made = super().within_reach(n, share)
-        return replace(made, sums=made.sums + share * self.possible)
+        """Return a share of the smallest probability here as the floor of all categories that occur at all."""
+        p, possible = self.probabilities.reshape(-1, *self.probabilities.shape[-2:]), self.possible
+        least = np.where(p > 0, p, 1.0).min(axis=(0, 2))
+        floor = share * np.minimum(least, 1 / self.n_categories)[:, None] * possible
+        return replace(super().within_reach(n, share), low={"probabilities": np.tile(floor, (n, 1, 1))})
+
+    def _clipped(self, prior: LinearPrior | None, name: str, values: FloatArray) -> FloatArray:
+        """Return the likeliest probabilities of which none is below its floor: the others make room."""
+        if prior is None or name not in prior.low:
+            return values
+        low = prior.low[name][:, None, None]
+        at = values < low
+        while True:
+            room = 1 - np.where(at, low, 0.0).sum(axis=-1, keepdims=True)
+            rest = np.where(at, 0.0, values).sum(axis=-1, keepdims=True)
+            made = np.where(at, low, values * (room / np.where(rest > 0, rest, 1.0)))
+            below = ~at & (made < low)
+            if not below.any():
+                return made
+            at |= below
 
     def above_floor(self, prior: FamilyPrior) -> Categorical:
         """Return categories of which none is ruled out that the prior allows."""
         assert isinstance(prior, LinearPrior)
-        missing = (self.probabilities == 0) & (prior.sums > 0)[:, None, None]
+        p = self._clipped(prior, "probabilities", self.probabilities)
+        missing = (p == 0) & (prior.sums > 0)[:, None, None]
         if not missing.any():
-            return self
-        filled = np.where(missing, np.finfo(float).eps, self.probabilities)
+            return Categorical.of(p)
+        filled = np.where(missing, np.finfo(float).eps, p)
         return Categorical.of(filled / filled.sum(axis=-1, keepdims=True))
 
     def shifted(self, steps: FloatArray) -> Categorical:

@@ -133,7 +133,7 @@ class Gamma(LinearFamily):
         mean = np.where(known, sums[..., 2] / np.where(known, n, 1.0), self.means)
         gap = np.log(mean) - sums[..., 1] / np.where(known, n, 1.0)
         shape = np.where(known, self._clipped(prior, "shapes", shape_of(gap)), self.shapes)
-        return Gamma.of(mean, shape, sums[..., 3] / np.where(total > 0, total, 1.0))
+        return Gamma.of(mean, shape, self._clipped(prior, "zeros", sums[..., 3] / np.where(total > 0, total, 1.0)))
 
     def prior(self, typical: FamilyPrior, count: float, floor: float) -> LinearPrior:
         """Return pseudo-frames with the average statistics, and `floor` more of zeros, where these are possible."""
@@ -146,6 +146,12 @@ class Gamma(LinearFamily):
         n = np.maximum(mean[..., 0], 1e-300)
         own = shape_of(np.log(np.maximum(mean[..., 2] / n, 1e-300)) - mean[..., 1] / n)
         return {}, {"shapes": np.minimum(own / max(floor, 1e-8), _SHAPES[1])}
+
+    def within_reach(self, n: int, share: float) -> LinearPrior:
+        """Return the limits of the shapes, and a share of the smallest mass at zero as its floor."""
+        made, zeros = super().within_reach(n, share), self.zeros.reshape(-1, self.n_dims)
+        least = np.where(self.may_be_zero, share * np.where(zeros > 0, zeros, 1.0).min(axis=0), 0.0)
+        return replace(made, low={**made.low, "zeros": np.tile(least, (n, 1))})
 
     def shifted(self, steps: FloatArray) -> Gamma:
         """Return larger or smaller means."""

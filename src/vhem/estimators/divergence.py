@@ -18,6 +18,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
+from vhem.models.hmm import infinite_if_impossible
 
 
 @documented
@@ -56,7 +57,7 @@ def expected_log_likelihood(
     Returns
     -------
     ndarray of shape (K_base, K_reduced)
-        J.
+        J; minus infinity where a model emits what another cannot.
 
     Examples
     --------
@@ -76,7 +77,7 @@ def expected_log_likelihood(
     with np.errstate(over="ignore", invalid="ignore"):  # the result is checked
         J = kernels.expected_log_likelihood(base_parameters, reduced_h3m.parameters, tau, n_threads=n_threads(n_jobs))
     check_in_range("an expected log-likelihood", J)
-    return J
+    return infinite_if_impossible(J, reduced_h3m.emissions)
 
 
 @documented

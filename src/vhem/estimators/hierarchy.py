@@ -97,7 +97,7 @@ class HierarchicalVHEM(Estimator):
         n_init: int | None = None,
         max_iter: int = 100,
         tol: float = 1e-5,
-        reg_covar: float = 0.0,
+        reg_covar: float | None = None,
         weight_form: str = "models",
         callback: Callable[[Progress], None] | None = None,
         verbose: bool | None = None,

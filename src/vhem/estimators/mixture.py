@@ -26,7 +26,9 @@ from vhem.em.mixtures import Items, MixtureProblem, Mixtures
 from vhem.em.ordering import canonical_order
 from vhem.em.parameters import check_parameters, documented
 from vhem.em.progress import Progress, Restart
+from vhem.em.settings import Priors
 from vhem.em.topology import allowed
+from vhem.emissions import Components
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models import H3M
@@ -121,9 +123,9 @@ class MixtureOfHMMs(EMClusterer):
         max_iter: int = 100,
         tol: float = 1e-5,
         reg_covar: float = 1e-3,
-        startprob_prior: float = 0.0,
-        transmat_prior: float = 0.0,
-        covars_prior: float = 0.0,
+        startprob_prior: float | None = None,
+        transmat_prior: float | None = None,
+        covars_prior: float | None = None,
         time_limit: float | None = None,
         callback: Callable[[Progress], None] | None = None,
         verbose: bool | None = None,
@@ -178,6 +180,7 @@ class MixtureOfHMMs(EMClusterer):
         if not isinstance(self.init, H3M):
             check_enough("n_components", self.n_components, len(sequences), "sequence")
         batch = Batch.of(sequences, [0] * len(sequences), sample_weight, plan.template(sequences))
+        plan = replace(plan, priors=self._priors(batch.emissions))
         runs, names = self._run_all(batch, plan)
         best = max(runs, key=lambda r: r.bounds[-1])
         self.restarts_ = [
@@ -230,12 +233,19 @@ class MixtureOfHMMs(EMClusterer):
             check_choice("init", self.init, ("auto", *PARTITIONS))
         elif len(self.init) != self.n_components:
             check_as_many(len(self.init), "HMM", "n_components", self.n_components)
-        same = ("n_mix", "covariance_type", "topology", "n_init", "max_iter", "tol", "reg_covar", "startprob_prior",
-                "transmat_prior", "covars_prior", "emissions")  # fmt: skip
-        shared = {name: getattr(self, name) for name in same}
+        same = ("n_mix", "covariance_type", "topology", "n_init", "max_iter", "tol", "reg_covar", "emissions")
+        shared: dict[str, Any] = {name: getattr(self, name) for name in same}
+        shared |= dict.fromkeys(("startprob_prior", "transmat_prior", "covars_prior"), 0.0)  # they depend on the family
         plan = FitPlan.checked(**shared, n_threads=n_threads(self.n_jobs)).with_states(self.n_states)
         init = self.init if isinstance(self.init, H3M) else plan.init
         return replace(plan, limits=replace(plan.limits, clock=clock), init=init)
+
+    def _priors(self, emissions: Components) -> Priors:
+        """Return the pseudo-counts asked for, or those of the family."""
+        names = ("startprob", "transmat", "covars")
+        given = {name: getattr(self, f"{name}_prior") for name in names}
+        chosen = {name: value for name, value in given.items() if value is not None}
+        return replace(Priors.weak(emissions), **chosen, reg_covar=self.reg_covar)
 
     def _evolved(self, batch: Batch, plan: FitPlan) -> tuple[list[Run], list[str]]:
         """Search from all starts together."""

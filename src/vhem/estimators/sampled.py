@@ -136,7 +136,8 @@ class SampledHEM(EMClusterer):
         used = np.flatnonzero(h3m.weights > 0)
         problem = self._problem(*_of_some(*drawn, used), h3m)
         limits = Limits(max_iter=self.max_iter, tol=self.tol)
-        runs = [run(problem, start, limits) for start in self._starts(h3m[used], rng)]
+        starts = (s._replace(models=problem.prior.possible(s.models)) for s in self._starts(h3m[used], rng))
+        runs = [run(problem, start, limits) for start in starts]
         best = max(runs, key=lambda one: one.bounds[-1])
         self._keep(best, self._problem(*drawn, h3m), h3m._channels)
         if not self.converged_ and self.tol > 0:

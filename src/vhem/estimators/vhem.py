@@ -36,6 +36,8 @@ from vhem.emissions import Gaussian
 from vhem.estimators.divergence import check_dimensions, expected_log_likelihood, observed, seen_by
 from vhem.executors.local import as_executor
 from vhem.kernels.engine import n_threads
+from vhem.kernels.filtering import IMPOSSIBLE
+from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, Shortcuts
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
@@ -48,6 +50,7 @@ _MANY_PAIRS = 50_000  # inputs times clusters
 _TAU, _N_VIRTUAL = 10, 100.0  # by default
 _MOST_POLISHED = 1500  # inputs, whose divergences are all computed
 _ALIKE = 1e-9  # by how much weights may differ and still count as equal
+_FLOOR = 1e-3  # of the smallest probability in the inputs: what probabilities of zero are raised to
 _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
@@ -110,10 +113,12 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         attempts in a row have not raised the bound. For those who want the highest bound: it finds it in a fraction of
         the time that restarts take, and is never below that of its starts.
     <limits>
-    reg_covar : float
-        Added to the variances in every iteration. The default is 0: a centre's covariance is at least the average of
-        its members', so it cannot collapse. With other values the bound may fall; this is counted and reported in a
-        warning.
+    reg_covar : float, optional
+        Added to the variances of Gaussians in every iteration. None adds nothing: a centre's covariance is at least the
+        average of its members', so it cannot collapse. With positive values the bound may fall; this is counted and
+        reported in a warning. If inputs have categories (or zeros of a gamma) of probability 0, None raises these to a
+        thousandth of the smallest probability that any input has, so that no input rules out what another one emits; 0
+        leaves them as they are.
     weight_form : {"models", "virtual"}
         How clusters are weighted. "models", the paper's: the share of inputs, whatever their weights, ω_j = mean_i
         z_ij. "virtual": the share of virtual sequences, ω_j ∝ Σ_i N_i z_ij, which respects the inputs' weights.
@@ -201,7 +206,7 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         n_init: int | str | None = None,
         max_iter: int = 100,
         tol: float = 1e-5,
-        reg_covar: float = 0.0,
+        reg_covar: float | None = None,
         weight_form: str = "models",
         shortcuts: bool = True,
         callback: Callable[[Progress], None] | None = None,
@@ -344,7 +349,14 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         if len(used) < len(h3m):
             models = models.take(used)
         counts = self._counts(h3m)[used]
-        return BaseModels.of(models, counts, self._scales(counts), self.tau_)
+        return BaseModels.of(self._without_zeros(models, models), counts, self._scales(counts), self.tau_)
+
+    def _without_zeros(self, models: Models, inputs: Models) -> Models:
+        """Return HMMs that do not rule out a category that one of the inputs emits, unless zeros are to stay."""
+        if self.reg_covar is not None or isinstance(models.components, Gaussian):
+            return models
+        limits = inputs.components.within_reach(len(models), _FLOOR)
+        return models.with_components(models.components.above_floor(limits))
 
     def _seen(self, base: BaseModels, rng: np.random.Generator) -> BaseModels:
         """Return the base models as the bound sees them: the observed one around nodes of its own."""
@@ -360,13 +372,13 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         threads, rng = n_threads(self.n_jobs), generator(self.random_state)
         limits = Limits(max_iter=self.max_iter, tol=self.tol)
         problem = ReductionProblem(
-            base=shards, reg_covar=self.reg_covar, shortcuts=Shortcuts.of(self.shortcuts), n_threads=threads
+            base=shards, reg_covar=self.reg_covar or 0.0, shortcuts=Shortcuts.of(self.shortcuts), n_threads=threads
         )
         uniform = np.full(self.n_clusters, 1 / self.n_clusters)
 
         def start(name: str, seed: np.random.Generator, threads: int) -> Centers:
             if given is not None:
-                return Centers(given.parameters, given.weights)
+                return Centers(self._without_zeros(given.parameters, base.models), given.weights)
             return Centers(STARTS[name](base, weights, self._shape(base), seed, threads), uniform)
 
         if self.search == "genetic" and given is None:
@@ -528,7 +540,7 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         )
 
     def _logits(self, h3m: H3M) -> FloatArray:
-        J = self.transform(h3m)
+        J = np.maximum(self.transform(h3m), IMPOSSIBLE)
         counts = self._counts(h3m)
         with np.errstate(divide="ignore"):
             log_weights = np.log(self.centers_.weights)

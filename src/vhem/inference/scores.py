@@ -14,7 +14,7 @@ from vhem.em.grouped import Batch
 from vhem.inference.tables import Table, number
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
-from vhem.sequences import SequencesLike, as_sequences
+from vhem.sequences import SequencesLike
 
 
 class SubjectScores(NamedTuple):
@@ -76,7 +76,8 @@ def subject_scores(
     >>> scores.ids, scores.per_frame.round(2).tolist()
     (['ann', 'bob'], [[-0.93, -5.06], [-5.27, -0.92]])
     """
-    h3m, data = check_h3m("model", model), as_sequences(sequences)
+    h3m = check_h3m("model", model)
+    data = h3m.coded(sequences)  # the model's codes of the categories
     batch = Batch.of(data, data.groups if groups is None else groups, None)
     ordered = type(data).from_concatenated(batch.X, batch.lengths)
     return scores_of(h3m, h3m.log_likelihoods(ordered, n_jobs), batch)
@@ -88,7 +89,7 @@ def scores_of(h3m: H3M, likelihoods: FloatArray, batch: Batch) -> SubjectScores:
         i, k = (int(x) for x in np.argwhere(~np.isfinite(likelihoods))[0])
         raise InputError(
             "a sequence of {subject!r} is impossible under model {model!r}",
-            "give models whose start and transition probabilities are not zero",
+            "give models whose probabilities are not zero",
             subject=batch.ids[batch.groups[i]], model=h3m.ids[k],
         )  # fmt: skip
     n = np.bincount(batch.groups, minlength=len(batch.ids))

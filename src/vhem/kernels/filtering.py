@@ -7,6 +7,8 @@ from vhem.kernels import compiled
 from vhem.kernels.models import Models
 from vhem.kernels.reference import filtering as reference
 
+IMPOSSIBLE = -1e280  # a log-likelihood below this contains log 0, for which the engines write a finite number
+
 
 def log_likelihoods(models: Models, X: FloatArray, offsets: IntArray, n_threads: int = 1) -> FloatArray:
     """Return log p(y_i | HMM k), shape (n, K)."""

@@ -24,7 +24,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models.evidence import Evidence
 from vhem.models.gaussian_view import GaussianView
-from vhem.models.hmm import HMM, given_emissions, sequences_for
+from vhem.models.hmm import HMM, given_emissions, infinite_if_impossible, sequences_for
 from vhem.models.named_channels import NamedChannels, common_channels
 from vhem.models.posterior import ModelPosterior, joint_posterior
 from vhem.models.sampling import checked_lengths, sample
@@ -341,7 +341,7 @@ class H3M(NamedChannels, GaussianView, Immutable):
         Returns
         -------
         array of shape (n, K)
-            The log-likelihoods.
+            The log-likelihoods; minus infinity for a sequence that an HMM cannot emit.
 
         Examples
         --------
@@ -350,7 +350,8 @@ class H3M(NamedChannels, GaussianView, Immutable):
         array([[-0.919, -0.919], [-2.838, -2.838]])
         """
         checked = sequences_for(self.coded(sequences), self.emissions)
-        return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
+        found = kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
+        return infinite_if_impossible(found, self.emissions)
 
     def _log_joint(self, sequences: SequencesLike, n_jobs: int | None) -> FloatArray:
         with np.errstate(divide="ignore"):
@@ -365,9 +366,19 @@ class H3M(NamedChannels, GaussianView, Immutable):
         return float(self.score_samples(sequences, n_jobs).mean())
 
     def predict_proba(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
-        """Return ω_k p(y_i | HMM k) / p(y_i), the probability that HMM k emitted sequence i, (n, K)."""
-        joint = self._log_joint(sequences, n_jobs)
-        shares = np.exp(joint - joint.max(axis=1, keepdims=True))
+        """Return ω_k p(y_i | HMM k) / p(y_i), the probability that HMM k emitted sequence i, (n, K).
+
+        Of a sequence that no HMM can emit nothing is known, and it gets the weights ω.
+        """
+        return self.probabilities(self.log_likelihoods(sequences, n_jobs))
+
+    def probabilities(self, log_likelihoods: FloatArray) -> FloatArray:
+        """Return what `predict_proba` makes of log-likelihoods (n, K)."""
+        with np.errstate(divide="ignore"):
+            joint = log_likelihoods + np.log(self.weights)
+        best = joint.max(axis=1, keepdims=True)
+        known = np.isfinite(best)
+        shares = np.where(known, np.exp(joint - np.where(known, best, 0.0)), self.weights)
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def predict(self, sequences: SequencesLike, n_jobs: int | None = None) -> IntArray:

@@ -143,7 +143,7 @@ class HMM(NamedChannels, GaussianView, Immutable):
         Returns
         -------
         array of shape (n,)
-            The log-likelihoods.
+            The log-likelihoods; minus infinity for a sequence that the HMM cannot emit.
 
         Examples
         --------
@@ -151,7 +151,8 @@ class HMM(NamedChannels, GaussianView, Immutable):
         array([-1.8379])
         """
         checked = sequences_for(self.coded(sequences), self.emissions)
-        return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))[:, 0]
+        found = kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
+        return infinite_if_impossible(found, self.emissions)[:, 0]
 
     def score(self, sequences: SequencesLike, n_jobs: int | None = None) -> float:
         """Return the mean log-likelihood of the sequences."""
@@ -182,7 +183,7 @@ class HMM(NamedChannels, GaussianView, Immutable):
         """
         checked = sequences_for(self.coded(sequences), self.emissions)
         scores, paths = kernels.viterbi(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
-        return scores, np.split(paths, checked.offsets[1:-1])
+        return infinite_if_impossible(scores, self.emissions), np.split(paths, checked.offsets[1:-1])
 
     def posterior(self, sequences: SequencesLike, n_jobs: int | None = None) -> list[FloatArray]:
         """Return p(x_t = s | y_i), the posterior probabilities of the states at each frame.
@@ -362,6 +363,13 @@ def check_frames(sequences: Sequences, emissions: Components) -> None:
         which=which, value=sequences.X[fault.row, fault.column], t=fault.row - sequences.offsets[i],
         column=fault.column, why=fault.why,
     )  # fmt: skip
+
+
+def infinite_if_impossible(scores: FloatArray, emissions: Components) -> FloatArray:
+    """Return log-likelihoods with minus infinity for what states cannot emit; Gaussians can emit everything."""
+    if isinstance(emissions, Gaussian):
+        return scores
+    return np.where(scores < kernels.IMPOSSIBLE, -np.inf, scores)
 
 
 def sequences_for(sequences: SequencesLike, emissions: Components) -> Sequences:

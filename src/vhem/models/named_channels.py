@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Self
 
+import numpy as np
+
 from vhem._support.errors import InputError
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.sequences.categories import Categories, wanted
@@ -69,12 +71,22 @@ class NamedChannels:
             self.__dict__["_channels"] = channels
 
     def coded(self, sequences: SequencesLike) -> Sequences:
-        """Return sequences whose categories have this model's codes, matched by name."""
+        """Return sequences whose categories have this model's codes, matched by name; plain lists of names will do."""
+        if self._channels is not None and self.categories and _hold_text(sequences):
+            return Sequences(sequences, channels=self._channels.names, categories=self.categories)
         given = as_sequences(sequences)
         if self._channels is None or not given.categories or given.n_dims != len(self._channels.names):
             return given
         X = recoded(given.X, given._named, self._channels, where="the sequences have")
         return given if X is given.X else given._with(X, self._channels)
+
+
+def _hold_text(sequences: Any) -> bool:
+    """Whether these are lists or arrays with names of categories in them."""
+    if isinstance(sequences, Sequences) or not isinstance(sequences, (list, tuple)):
+        return False
+    arrays = (one if isinstance(one, np.ndarray) else np.array(one, dtype=object) for one in sequences)
+    return any(isinstance(x, str) for array in arrays if array.dtype.kind in "UO" for x in array.ravel())
 
 
 def common_channels(parts: Iterable[Any]) -> Channels | None:

@@ -112,11 +112,11 @@ def label_part(part: Part, model: H3M, missing: str, n_jobs: int | None) -> Part
     """Label the sequences of a part."""
 
     def work(sequences: Sequences) -> PartLabels:
+        found = model.log_likelihoods(sequences, n_jobs)
         with np.errstate(divide="ignore"):
-            joint = model.log_likelihoods(sequences, n_jobs) + np.log(model.weights)
-        scores = np.asarray(np.logaddexp.reduce(joint, axis=1))
-        shares = np.exp(joint - scores[:, None])
-        return PartLabels(part.name, list(sequences.ids), joint.argmax(axis=1), shares, scores, len(sequences.X))
+            scores = np.asarray(np.logaddexp.reduce(found + np.log(model.weights), axis=1))
+        shares = model.probabilities(found)
+        return PartLabels(part.name, list(sequences.ids), shares.argmax(axis=1), shares, scores, len(sequences.X))
 
     return _attempted(part, work, missing)
 
