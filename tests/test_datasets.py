@@ -191,6 +191,12 @@ def test_data_of_other_packages():
     assert clicks.sequences.decoded(first)[:3] == [["home"], ["promo_page"], ["product_view"]]
     assert len(clicks.sequences.X) == 31106
     assert len(clicks.covariates["platform"]) == len(clicks.sequences)
+    towns = load_measles()
+    assert len(towns.sequences) == 1422
+    london = towns.sequences.ids.index("London")
+    assert 3e6 < towns.covariates["population"][london] < 9e6
+    assert towns.covariates["latitude"][london] == pytest.approx(51.5, abs=0.2)
+    assert not towns.covariates["rural"][london]
 
 
 def test_data_of_a_package_that_is_not_there():

