@@ -524,3 +524,13 @@ def test_a_start_of_the_compiled_engine_is_not_needed():
     hmm = random_hmm("beta", np.random.default_rng(0))
     assert isinstance(hmm.parameters, Models)
     assert np.isfinite(hmm.score(hmm.sample(2, 10, random_state=0)))
+
+
+def test_states_of_categories_start_from_their_surroundings():
+    """Two habits over the same four pages: one click says little, a few in a row show which habit it is."""
+    rng = np.random.default_rng(0)
+    habits = vhem.Categorical([[0.45, 0.45, 0.05, 0.05], [0.3, 0.05, 0.35, 0.3]])
+    true = vhem.HMM([0.5, 0.5], [[0.9, 0.1], [0.1, 0.9]], emissions=habits)
+    visits = true.sample(40, 50, rng)
+    learned = vhem.fit_hmms(visits, 2, groups=["all"] * 40, emissions="categorical:4", random_state=0)[0]
+    assert learned.score_samples(visits).sum() >= true.score_samples(visits).sum()

@@ -174,3 +174,31 @@ def test_sequences_of_categories_start_where_likelihoods_say_so_too():
     assert set(fit.candidates_) == {"plain", "smyth", "kmeans"}
     assert fit.lower_bound_ >= max(fit.candidates_.values())
     assert adjusted_rand_score(np.repeat([0, 1], 30), fit.labels_) > 0.5
+
+
+def test_the_number_of_states_is_chosen():
+    ys, people, truth = study()
+    fit = SequenceClustering(3, "auto", random_state=0).fit(ys, groups=people)
+    assert adjusted_rand_score(truth, fit.labels_) == 1.0
+    assert fit.n_states_ == max(fit.states_scores_, key=fit.states_scores_.get) == fit.centers_.n_states.max()
+    assert fit.n_states_ == SequenceClustering(3, "auto", random_state=0).choose_states(ys, people)
+    assert fit.states_scores_[fit.n_states_] > fit.states_scores_[1]
+
+
+def test_short_sequences_rule_out_many_states():
+    ys = [np.random.default_rng(i).normal(size=(3, 1)) + 5 * (i % 2) for i in range(12)]
+    fit = SequenceClustering(2, "auto", random_state=0).fit(ys)
+    assert max(fit.states_scores_) <= 3
+
+
+def test_given_hmms_say_how_many_states():
+    ys, people, _ = study()
+    hmms = vhem.fit_hmms(ys, 2, groups=people, random_state=0)
+    fit = SequenceClustering(3, "auto", random_state=0).fit(ys, groups=people, hmms=hmms)
+    assert fit.n_states_ == 2
+    assert fit.states_scores_ == {}
+
+
+def test_other_words_for_states_are_refused():
+    with pytest.raises(ValueError, match="n_states"):
+        SequenceClustering(2, "many").fit([np.zeros((5, 1)) + i for i in range(4)])

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import linear_sum_assignment
+from sklearn.metrics.cluster import contingency_matrix
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import InputError, ParameterError
@@ -190,6 +192,18 @@ def purity(classes: npt.ArrayLike, labels: npt.ArrayLike) -> float:
     """
     classes, labels = np.unique(np.asarray(classes), return_inverse=True)[1], np.asarray(labels)
     return sum(int(np.bincount(classes[labels == k]).max()) for k in np.unique(labels)) / len(labels)
+
+
+def clustering_accuracy(classes: npt.ArrayLike, labels: npt.ArrayLike) -> float:
+    """Return the share of items in the cluster that stands for their class; each cluster stands for one class at most.
+
+    Examples
+    --------
+    >>> clustering_accuracy(["a", "a", "b", "b"], [1, 1, 1, 0])
+    0.75
+    """
+    table = contingency_matrix(classes, labels)
+    return float(table[linear_sum_assignment(-table)].sum() / table.sum())
 
 
 def best_attainable_rand(classes: npt.ArrayLike, n_clusters: int) -> float:

@@ -95,7 +95,7 @@ def _with_groups(
     kind = dict(zip(map(str, found.members.ids), groups, strict=True))
     model = found.estimator(seed, None)
     gain = group_gain_test(
-        found.sequences, found.owners, [kind[str(name)] for name in found.owners], n_states=model.n_states,
+        found.sequences, found.owners, [kind[str(name)] for name in found.owners], n_states=int(model.n_states),
         covariance_type=model.covariance_type, random_state=seed,
         callback=lambda done: session.update(min(done, 1.0), "permutations"),
     )  # fmt: skip

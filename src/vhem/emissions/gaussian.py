@@ -159,6 +159,11 @@ class Gaussian(Components):
         """Return the values themselves."""
         return X
 
+    @property
+    def tell_together(self) -> BoolArray:
+        """None: values of different states lie apart."""
+        return np.zeros(self.n_dims, dtype=bool)
+
     def log_density(self, X: FloatArray) -> FloatArray:
         """Return log N(y; μ, Σ) over the observed entries of each frame, ``(T, *lead)``."""
         total = np.zeros((len(X), *self.lead))

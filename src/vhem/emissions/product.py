@@ -172,6 +172,11 @@ class Product(Components):
         """Those of the parts."""
         return np.concatenate([part.own_units for part in self.parts])
 
+    @property
+    def tell_together(self) -> BoolArray:
+        """Those of the parts."""
+        return np.concatenate([part.tell_together for part in self.parts])
+
     def log_density(self, X: FloatArray) -> FloatArray:
         """Return the sum of the parts' log-densities."""
         return np.asarray(sum(part.log_density(own) for part, own in self._each(X)))

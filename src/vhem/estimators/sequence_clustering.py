@@ -18,6 +18,7 @@ from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.baum_welch import Fits
+from vhem.em.choose_states import states_scores
 from vhem.em.cluster_starts import ward_labels
 from vhem.em.estimator import Clusterer
 from vhem.em.fitting import FitPlan, fit_batch, refitted
@@ -57,7 +58,13 @@ class SequenceClustering(LabelFrame, Clusterer):
     ----------
     n_clusters : int
         Number of clusters.
-    <sizes>
+    n_states : int or "auto"
+        States of each HMM. "auto" makes a quick clustering with each of 1, 2, 3, 4, 5, 6 and 8 states and takes the
+        number that BIC prefers.
+    n_mix : int
+        Gaussians per state.
+    covariance_type : {"diag", "full"}
+        Form of the covariances.
     <topology>
     callback : callable, optional
         Called with a `Progress` when a stage is done. To stop, raise an exception in it.
@@ -77,6 +84,11 @@ class SequenceClustering(LabelFrame, Clusterer):
         One HMM per cluster, with the clusters' weights.
     hmms_ : H3M
         One HMM per item, with the items' names as ids.
+    n_states_ : int
+        States of the clusters' HMMs.
+    states_scores_ : dict of int to float
+        With ``n_states="auto"``, the evidence for each number of states (log-likelihood less BIC's penalty, higher is
+        better); otherwise empty.
     ids_ : list
         Names of the items: of the sequences, or of the groups in the order of their first sequence.
     stages_ : dict of str to ndarray
@@ -103,6 +115,8 @@ class SequenceClustering(LabelFrame, Clusterer):
     responsibilities_: FloatArray
     centers_: H3M
     hmms_: H3M
+    n_states_: int
+    states_scores_: dict[int, float]
     ids_: list[Any]
     stages_: dict[str, IntArray]
     agreement_: float
@@ -112,7 +126,7 @@ class SequenceClustering(LabelFrame, Clusterer):
     def __init__(
         self,
         n_clusters: int = 8,
-        n_states: int = 3,
+        n_states: int | str = 3,
         n_mix: int = 1,
         covariance_type: str = "diag",
         topology: str = "ergodic",
@@ -164,11 +178,12 @@ class SequenceClustering(LabelFrame, Clusterer):
             This estimator, fitted.
         """
         del y
-        check_parameters(self)
+        check_parameters(self, but=("n_states",) if self.n_states == "auto" else ())
         plan, rng = self._plan(), generator(self.random_state)
         sequences = as_sequences(X) if hmms is None else hmms.coded(X)
         batch = Batch.of(sequences, groups, sample_weight, plan.template(sequences) if hmms is None else _like(hmms))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
+        plan = self._sized(plan, batch, hmms, rng)
         models = {} if hmms is None else {"given": _checked_hmms(hmms, batch)}
         if hmms is None or self._are_like(hmms):
             fits = self._item_hmms(batch, plan if hmms is None else replace(plan, init=hmms), rng)
@@ -187,6 +202,14 @@ class SequenceClustering(LabelFrame, Clusterer):
         self._keep(polish.finished(polish.searched(best, rng)), batch, channels)
         self.candidates_ = {one.name: one.objective for one in candidates}
         return self
+
+    def choose_states(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> int:
+        """Return the number of states that ``n_states="auto"`` chooses for these sequences."""
+        plan, sequences = self._plan(), as_sequences(X)
+        batch = Batch.of(sequences, groups, None, plan.template(sequences))
+        check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
+        scores = states_scores(batch, plan, self.n_clusters, self._tau(batch), generator(self.random_state))
+        return max(scores, key=scores.__getitem__)
 
     def predict(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> IntArray:
         """Return the most probable cluster of each sequence, or of each group of sequences."""
@@ -207,15 +230,26 @@ class SequenceClustering(LabelFrame, Clusterer):
 
     def _plan(self) -> FitPlan:
         sizes = {name: getattr(self, name) for name in ("n_mix", "covariance_type", "topology", "emissions")}
-        plan = FitPlan.checked(
+        return FitPlan.checked(
             **sizes, max_iter=100, tol=_TOL, reg_covar=1e-3, startprob_prior=0.1, transmat_prior=0.1, covars_prior=0.1,
             n_threads=n_threads(self.n_jobs),
         )  # fmt: skip
-        return plan.with_states(self.n_states)
+
+    def _sized(self, plan: FitPlan, batch: Batch, hmms: H3M | None, rng: np.random.Generator) -> FitPlan:
+        """Return the plan for the number of states asked for, or for that of given HMMs, or for the best one."""
+        self.states_scores_ = {}
+        if isinstance(self.n_states, int | np.integer):
+            self.n_states_ = int(self.n_states)
+        elif hmms is not None:
+            self.n_states_ = int(hmms.n_states.max())
+        else:
+            self.states_scores_ = states_scores(batch, plan, self.n_clusters, self._tau(batch), rng)
+            self.n_states_ = max(self.states_scores_, key=self.states_scores_.__getitem__)
+        return plan.with_states(self.n_states_)
 
     def _are_like(self, hmms: H3M) -> bool:
         """Whether HMMs given by the user can be trained further as this estimator's own."""
-        sizes = (hmms.n_states == self.n_states).all() and hmms.n_mix == self.n_mix == 1
+        sizes = (hmms.n_states == self.n_states_).all() and hmms.n_mix == self.n_mix == 1
         return bool(sizes and isinstance(hmms.emissions, Gaussian) and hmms.covariance_type == self.covariance_type)
 
     def _item_hmms(self, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> dict[str, Fits]:
@@ -261,7 +295,7 @@ class SequenceClustering(LabelFrame, Clusterer):
 
     def _spread(self, batch: Batch, chosen: IntArray, labels: IntArray, rng: np.random.Generator) -> IntArray:
         """Let items that were not compared follow the HMMs of the parts."""
-        part, plan = batch.take(chosen), self._plan()
+        part, plan = batch.take(chosen), self._plan().with_states(self.n_states_)
         models = fit_parts(part, np.arange(len(part.groups)), labels[part.groups], self.n_clusters, plan, rng)
         uniform = np.full((1, self.n_clusters), 1 / self.n_clusters)
         problem = item_problem(batch, models, plan.n_threads)
