@@ -127,7 +127,7 @@ def test_differences_are_found_where_they_are():
     assert not named["state 1: x"].clear
     assert named["from 1 to 2"].interval[1] < 0
     assert named["from 1 to 2"].interval[0] < -0.4 < named["from 1 to 2"].interval[1]
-    assert named["state 1: frames per visit"].clear
+    assert named["state 1: observations per visit"].clear
     with pytest.raises(InputError, match="labels has 3 entries for 16 people"):
         cluster_differences(centers, [0, 1, 0], arrays, owner)
 
@@ -187,6 +187,17 @@ def test_a_centre_that_joins_three_activities_is_reported():
     assert disconnected_centers(apart, length=500) == []  # long sequences do move between its states
 
 
+def test_a_centre_in_pieces_joins_unlike_members_only_if_they_keep_to_different_pieces():
+    """People with sequences of each kind are alike; so is a cluster of people of whom each is always in one place."""
+    means, covars = [[0.0], [9.0]], [[1.0], [1.0]]
+    center = HMM([0.5, 0.5], np.eye(2), means, covars)
+    of_each_kind = H3M([center] * 4)
+    loyal = H3M([HMM([1.0], [[1.0]], [means[k % 2]], [covars[0]]) for k in range(4)])
+    assert disconnected_centers(center, 10, of_each_kind, np.zeros(4, dtype=int)) == []
+    assert len(disconnected_centers(center, 10, loyal, np.zeros(4, dtype=int))) == 1
+    assert disconnected_centers(center, 10, loyal[[0, 2]], [0, 0]) == []
+
+
 def test_tables_in_four_formats(tmp_path):
     docx, openpyxl = pytest.importorskip("docx"), pytest.importorskip("openpyxl")
     table = Table("effects", "Effects & sizes", ["", "p", "=1+1"], [["age_1", "< .001", "0.5"]], "A note: 50 %.")
@@ -194,6 +205,8 @@ def test_tables_in_four_formats(tmp_path):
     files = write_comparison(tmp_path, found, "We did it.")
     assert {path.name for path in files} == {path.name for path in tmp_path.iterdir()}
     assert (tmp_path / "effects.csv").read_text() == "column 1,p,=1+1\nage_1,< .001,0.5\n"
+    grid = docx.Document(tmp_path / "tables.docx").tables[0]
+    assert sum(column.width for column in grid.columns) > 0.9 * 15.2 * 360_000  # the width of the text, in cm
     sheet = openpyxl.load_workbook(tmp_path / "tables.xlsx")["effects"]
     assert [cell.value for cell in sheet[2]] == ["age_1", "< .001", 0.5]
     text = "\n".join(p.text for p in docx.Document(tmp_path / "tables.docx").paragraphs)

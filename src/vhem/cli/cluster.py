@@ -132,7 +132,7 @@ def cluster(
         if polish and isinstance(found.content, Sequences) and len(hmms) > fit.n_clusters:
             session.begin(f"refining {fit.n_clusters} clusters on the sequences", Doing.CLUSTERING)
             final = _polished(found.content, hmms, fit.n_clusters, center_states, learning, run)
-        warn_of_pieces(final.centers_, length)
+        warn_of_pieces(final, hmms, length)
         made = _Made(found, hmms, fit, final, compared, probable, length)
         numbers = made.numbers() | {"notes": session.gather_warnings()}
         text = made.text(why)
@@ -191,9 +191,9 @@ class _Made(NamedTuple):
         return text + summary.clusters_text(self.clusters(), found.feature_names, "HMMs")
 
 
-def warn_of_pieces(centers: H3M, length: int) -> None:
-    """Warn about centres whose states hardly communicate."""
-    for found in disconnected_centers(centers, length):
+def warn_of_pieces(final: VHEM | SequenceClustering, hmms: H3M, length: int) -> None:
+    """Warn about centres that join unlike members."""
+    for found in disconnected_centers(final.centers_, length, hmms, final.labels_):
         warn(found.warning())
 
 

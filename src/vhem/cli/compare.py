@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,8 +14,10 @@ from vhem.cli.run_folder import COMPARE, RunFolder
 from vhem.cli.session import Session, show
 from vhem.cli.shared import RunOptions, expanded
 from vhem.cli.statistics import PeopleTable, StatisticsRun, classes_of
+from vhem.emissions import Gaussian
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.inference import Comparison, compare_clusters, compare_groups, group_gain_test
+from vhem.models.marginals import family_of
 from vhem.paper import methods_paragraph, write_comparison
 from vhem.paper.write import what_is_missing
 
@@ -62,7 +64,7 @@ def compare(
         if classes is not None:
             result = _with_groups(result, found, classes_of(found.run, classes, table), run.seed, session)
         result = result._replace(warnings=[*result.warnings, *session.gather_warnings()])
-        files = write_comparison(target, result, _methods(model, found, folds, bootstrap, run.seed))
+        files = write_comparison(target, result, _methods(model, found, result.tests))
         if figures:
             files += _figures(found, target)
     lines = [*result.sentences, *result.warnings, "", f"Written to {target}: {', '.join(p.name for p in files)}."]
@@ -100,15 +102,22 @@ def _with_groups(
         callback=lambda done: session.update(min(done, 1.0), "permutations"),
     )  # fmt: skip
     tables = [*result.tables, whole.table(), gain.table()]
-    return result._replace(tables=tables, sentences=[*result.sentences, whole.sentence(), gain.sentence()])
+    counts = {"permanova": whole.n_permutations, "gain": len(gain.permuted)}
+    said = [*result.sentences, whole.sentence(), gain.sentence()]
+    return result._replace(tables=tables, sentences=said, tests={**result.tests, "groups": counts})
 
 
-def _methods(model: SequenceClustering, found: StatisticsRun, folds: int, bootstrap: int, seed: int) -> str:
+def _methods(model: SequenceClustering, found: StatisticsRun, tests: Mapping[str, Any]) -> str:
     data = found.sequences
     names = found.run.feature_names or [f"x{j + 1}" for j in range(data.n_dims)]
     facts = {"people": len(found.members.ids), "sequences": len(data), "observations": len(data.X), "dimensions": names}
+    emissions = found.run.centers.emissions
+    if not isinstance(emissions, Gaussian):
+        facts["emissions"] = "; ".join(
+            f"{family_of(emissions, column)} for {name}" for column, name in enumerate(names)
+        )
     settings = model.get_params() | {"random_state": found.run.options.get("seed", 0)}
-    return methods_paragraph(settings, facts, {"n_folds": folds, "n_bootstrap": bootstrap, "seed": seed})
+    return methods_paragraph(settings, facts, tests)
 
 
 def _figures(found: StatisticsRun, target: Path) -> list[Path]:
@@ -119,8 +128,6 @@ def _figures(found: StatisticsRun, target: Path) -> list[Path]:
 
     centers: Any = found.run.centers
     names = found.run.feature_names or [f"x{j + 1}" for j in range(centers.n_dims)]
-    if len(names) > 8 or not hasattr(centers, "means"):
-        return []  # one panel per dimension would be unreadable; other states than Gaussian ones have no place
     shares = time_shares(centers.startprob, centers.transmat, max(1, int(found.run.summary.get("tau") or 10)))
     try:
         files = draw_states(target / "states", centers, names, shares)

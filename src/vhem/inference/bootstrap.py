@@ -34,6 +34,7 @@ class BootstrapTest(NamedTuple):
     null_gains: FloatArray  #: the same in data drawn from the null model
     p: float
     stopped: bool  #: whether drawing ended early, because p could no longer be small
+    varied: bool = True  #: whether people of the null model vary about their cluster's HMM
 
     def table(self) -> Table:
         """Return the test as a table of one row."""
@@ -47,10 +48,11 @@ class BootstrapTest(NamedTuple):
 
     def sentence(self) -> str:
         """Return the result as a paper states it."""
-        verdict = "more than chance" if self.p <= 0.05 else "no more than chance"
+        verdict = "fitted better" if self.p <= 0.05 else "did not fit significantly better"
         few = "one cluster" if self.null_clusters == 1 else f"{self.null_clusters} clusters"
+        people = "people who vary gradually" if self.varied else "people who all follow their cluster's HMM"
         return (
-            f"{self.n_clusters} clusters explained {verdict} compared with {few} of people who vary (gain "
+            f"{self.n_clusters} clusters {verdict} than expected by chance if there were {few} of {people} (gain "
             f"{self.gain:.1f} nats, {float(self.null_gains.mean()):.1f} expected by chance, {p_words(self.p)}, "
             f"parametric bootstrap with {len(self.null_gains)} data sets)."
         )
@@ -133,4 +135,4 @@ def bootstrap_test(
             callback(max(len(gains) / n_bootstrap, above / stop_after))
     stopped = above >= stop_after
     p = above / len(gains) if stopped else (above + 1) / (len(gains) + 1)
-    return BootstrapTest(K, few, float(gain), np.array(gains), float(p), stopped)
+    return BootstrapTest(K, few, float(gain), np.array(gains), float(p), stopped, null.effects is not None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,18 +38,23 @@ class Comparison(NamedTuple):
     sentences: list[str]  #: the results, as a paper states them
     warnings: list[str]
     key: str  #: of the labels that it is about
+    tests: Mapping[str, Any] = MappingProxyType(
+        {}
+    )  #: folds and data sets that the tests used, for the Methods paragraph
 
     def as_json(self) -> str:
         """Return it as text, for :func:`from_json`."""
-        return json.dumps(self._asdict() | {"tables": [table._asdict() for table in self.tables]}, ensure_ascii=False)
+        plain = {"tables": [table._asdict() for table in self.tables], "tests": dict(self.tests)}
+        return json.dumps(self._asdict() | plain, ensure_ascii=False)
 
     @staticmethod
     def from_json(text: str) -> Comparison:
         """Return what was written by `as_json`."""
         found = json.loads(text)
         return Comparison(
-            [Table(**table) for table in found["tables"]], found["sentences"], found["warnings"], found["key"]
-        )
+            [Table(**table) for table in found["tables"]], found["sentences"], found["warnings"], found["key"],
+            found.get("tests", {}),
+        )  # fmt: skip
 
 
 def key_of(ids: Iterable[Any], labels: IntArray) -> str:
@@ -132,9 +138,16 @@ def compare_clusters(
         _scale_table(scores, labels),
         *_naive(scores, labels),
     ]
-    said = [crossed.sentence(), null.sentence(), quality.table().note]
-    notes = [found.sentence() for found in disconnected_centers(centers, length)]
-    return Comparison(tables, said, notes, key_of(members.ids, members.labels))
+    said = [crossed.sentence(), null.sentence(), quality.sentence()]
+    joined = [found.sentence() for found in disconnected_centers(centers, length, hmms, members.labels)]
+    notes = [f"{said[0].upper()}{said[1:]}" for said in joined]
+    facts = {
+        "n_folds": crossed.n_folds,
+        "n_bootstrap": len(null.null_gains),
+        "varied": null.varied,
+        "seed": random_state,
+    }
+    return Comparison(tables, said, notes, key_of(members.ids, members.labels), facts)
 
 
 def _tests(
@@ -153,9 +166,15 @@ def _tests(
 
 def _scale_table(scores: SubjectScores, labels: IntArray) -> Table:
     """Return the scores of everybody, with cluster and, of two clusters, the scales between them."""
-    plain = scores.table()
+    plain = scores.table()._replace(title="Log-likelihood of each person under each centre")
     rows = [[row[0], str(label + 1), *row[1:]] for row, label in zip(plain.rows, labels, strict=True)]
-    columns = [plain.columns[0], "cluster", *plain.columns[1:]]
+    columns = [
+        "person",
+        "cluster",
+        "sequences",
+        "observations",
+        *(f"centre {k + 1}" for k in range(len(scores.models))),
+    ]
     if len(scores.models) == 2:
         columns += ["A–B scale", "log-odds per observation"]
         extra = zip(ab_scale(scores).tolist(), log_odds(scores).tolist(), strict=True)
@@ -170,7 +189,7 @@ def _naive(scores: SubjectScores, labels: IntArray) -> list[Table]:
     K = scores.per_frame.shape[1]
     gaps = {(a, b): (scores.per_frame[:, a] - scores.per_frame[:, b])[labels == a] for a in range(K) for b in range(K)}
     named = [
-        (f"people of {a + 1}: {a + 1} over {b + 1}", one_sample(gap))
+        (f"cluster {a + 1}: own centre over {b + 1}", one_sample(gap))
         for (a, b), gap in gaps.items()
         if a != b and len(gap) > 2 and np.ptp(gap) > 0
     ]

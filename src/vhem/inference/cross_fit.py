@@ -25,7 +25,7 @@ from vhem.models import H3M
 from vhem.sequences import SequencesLike
 
 WHY = (
-    "Centres fit the people that they were learned from better than others do, whether or not there are clusters; "
+    "Centres fit the people they were learned from better than other people, whether or not there are clusters; "
     "therefore everybody is assigned and scored by centres learned without them, on different halves of their data."
 )
 
@@ -46,7 +46,7 @@ class CrossFitted(NamedTuple):
     """Whether clusters carry over to people who took no part in making them."""
 
     p: float  #: of all clusters together
-    gain: float  #: own centre over the mean of the others, in nats per observation, mean over clusters
+    gain: float  #: own centre over another, in nats per observation, mean over pairs of clusters
     pairs: list[CrossFittedPair]
     labels: IntArray  #: (n,) cluster of each subject, by centres learned without them and half of their sequences
     scores: FloatArray  #: (n, K) scores of the other half
@@ -72,10 +72,11 @@ class CrossFitted(NamedTuple):
 
     def sentence(self) -> str:
         """Return the result as a paper states it."""
-        verb = "fitted" if self.p <= 0.05 else "did not fit"
+        verb, much = ("fitted", "better") if self.p <= 0.05 else ("did not fit", "significantly better")
         return (
-            f"People who took no part in learning the centres {verb} their own cluster better than the others "
-            f"({number(self.gain)} nats per observation, {p_words(self.p)}, cross-fitted)."
+            f"People {verb} the centre of their own cluster {much} than the other centres, on data that took no part "
+            f"in learning or assigning (gain {number(self.gain)} nats per observation, {p_words(self.p)}, "
+            "cross-fitted)."
         )
 
 
@@ -177,7 +178,6 @@ def _tested(
 ) -> CrossFitted:
     K, labels = scores.shape[1], shares.argmax(axis=1)
     above = scores - (scores.sum(axis=1, keepdims=True) - scores) / (K - 1)
-    gain = float(np.mean([above[labels == k, k].mean() for k in np.unique(labels)]))
     p = _exchanged(shares, above, folds, n_permutations, rng)
     pairs = [
         _pair(a, b, labels, scores, folds)._replace(p=_pair_exchanged(a, b, shares, scores, folds, n_permutations, rng))
@@ -187,6 +187,8 @@ def _tested(
         pairs = [pairs[0]._replace(p=p)]
     corrected = holm(pair.p for pair in pairs)
     named = [pair._replace(p_holm=q) for pair, q in zip(pairs, corrected, strict=True)]
+    gains = [pair.gain for pair in pairs if not np.isnan(pair.gain)]
+    gain = float(np.mean(gains)) if gains else float("nan")
     return CrossFitted(p, gain, named, labels, scores, int(folds.max()) + 1, n_permutations)
 
 

@@ -70,14 +70,18 @@ class ClusterDifference(NamedTuple):
         a, b = self.first + 1, self.second + 1
         rows = [
             [x.what, number(x.first, 2), number(x.second, 2), number(x.difference, 2), interval(*x.interval, 2),
-             "*" if x.clear else ""]
+             "yes" if x.clear else ""]
             for x in self.estimates
         ]  # fmt: skip
-        columns = ["", f"cluster {a}", f"cluster {b}", "difference", "95 % interval", ""]
-        matched = ", ".join(f"{s + 1} with {t + 1}" for s, t in self.states)
-        note = (
-            f"States are matched by what they emit: {matched}. Intervals: bootstrap of people, given who is in which "
-            "cluster, with Student's t for the number of people. * zero is outside the interval."
+        columns = ["measure", f"cluster {a}", f"cluster {b}", "difference", "95 % interval", "differs"]
+        crossed = [(s + 1, t + 1) for s, t in self.states if s != t]
+        note = "States are matched by what they emit"
+        if crossed:
+            s, t = crossed[0]
+            note += f"; {s}/{t} is state {s} of cluster {a} and state {t} of cluster {b}"
+        note += (
+            ". Intervals: bootstrap of people, given who is in which cluster. Clusters differ if zero is outside the "
+            "interval; intervals are not corrected for their number."
         )
         return Table(f"difference_{a}_{b}", f"What differs between clusters {a} and {b}", columns, rows, note)
 
@@ -165,8 +169,9 @@ def _compared(
 ) -> ClusterDifference:
     states = _matched(centers[a], centers[b])
     sides = [(a, [s for s, _ in states]), (b, [t for _, t in states])]
-    seen = [_numbers(centers[k : k + 1], order, names, length) for k, order in sides]
-    again = [_numbers(drawn[k].centers, order, names, length) for k, order in sides]
+    called = [str(s + 1) if s == t else f"{s + 1}/{t + 1}" for s, t in states]
+    seen = [_numbers(centers[k : k + 1], order, called, names, length) for k, order in sides]
+    again = [_numbers(drawn[k].centers, order, called, names, length) for k, order in sides]
     members = [drawn[k].n_members for k, _ in sides]
     return ClusterDifference(a, b, states, [_estimate(x, members) for x in zip(*seen, *again, strict=True)])
 
@@ -203,19 +208,19 @@ def _matched(one: HMM, other: HMM) -> list[tuple[int, int]]:
     return [(int(s), int(t)) for s, t in zip(*linear_sum_assignment(gaps), strict=True)]
 
 
-def _numbers(h3m: H3M, states: list[int], names: list[str], length: int) -> list[Number]:
-    """Return every number that is compared, one value per HMM; states are named by their order."""
+def _numbers(h3m: H3M, states: list[int], called: list[str], names: list[str], length: int) -> list[Number]:
+    """Return every number that is compared, one value per HMM; `called` are the names of the states."""
     categories = [h3m.categories.get(channel) for channel in h3m.channels]
     emitted = h3m.emissions.numbers(h3m.mix_weights, names, categories)
     share = time_shares(h3m.startprob, h3m.transmat, length)
     made = list[Number]()
-    for place, s in enumerate(states):
-        made += [Number(f"state {place + 1}: {x.name}", x.values[:, s], x.period, x.limit) for x in emitted]
-        made.append(Number(f"state {place + 1}: share of time", share[:, s], limit=1.0))
-        made.append(Number(f"state {place + 1}: frames per visit", _visit(h3m.transmat[:, s, s], length)))
+    for word, s in zip(called, states, strict=True):
+        made += [Number(f"state {word}: {x.name}", x.values[:, s], x.period, x.limit) for x in emitted]
+        made.append(Number(f"state {word}: share of time", share[:, s], limit=1.0))
+        made.append(Number(f"state {word}: observations per visit", _visit(h3m.transmat[:, s, s], length)))
     made += [
-        Number(f"from {p + 1} to {q + 1}", h3m.transmat[:, s, t], limit=1.0)
-        for (p, s), (q, t) in itertools.permutations(enumerate(states), 2)
+        Number(f"from {one} to {other}", h3m.transmat[:, s, t], limit=1.0)
+        for (one, s), (other, t) in itertools.permutations(zip(called, states, strict=True), 2)
     ]
     return made + _predictability(h3m)
 
@@ -237,9 +242,9 @@ def description_table(centers: H3M, length: int) -> Table:
     """Return what every centre does: steady state, dwell times, entropies, mutual information."""
     rows = []
     for k, hmm in enumerate(centers):
-        found = describe_hmm(hmm, length)
+        found, visits = describe_hmm(hmm, length), _visit(np.diagonal(hmm.transmat), length)
         rows.append([
-            str(k + 1), _listed(found.steady_state), _listed(found.time_share), _listed(found.dwell_time, 1),
+            str(k + 1), _listed(found.steady_state), _listed(found.time_share), _listed(visits, 1),
             number(found.entropy_rate, 2), number(found.state_information, 2), number(found.entropy, 2),
             number(found.information, 2),
         ])  # fmt: skip
@@ -247,13 +252,16 @@ def description_table(centers: H3M, length: int) -> Table:
         "cluster",
         "steady state",
         "share of time",
-        "frames per visit",
+        "observations per visit",
         "entropy of the next state",
         "information in the present state",
         "entropy of an observation",
         "information in an observation",
     ]
-    note = f"Shares of time in sequences of {length} observations; entropies and mutual information in nats."
+    note = (
+        "One entry per state where there are several. Shares of time and observations per visit are those in sequences "
+        f"of {length} observations, the steady state is that in the long run; entropies and mutual information in nats."
+    )
     return Table("centres", "What the centres do", columns, rows, note)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from vhem._support.arrays import FloatArray
+from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_integer
 from vhem._support.errors import FitWarning
 from vhem.models import H3M, HMM
@@ -16,6 +17,8 @@ from vhem.models.stationary import time_shares
 
 _RARE = 0.1  # moves between two states per sequence, on average: fewer, and they are not connected
 _PART = 0.1  # share of time of a piece that counts
+_LOYAL = 0.8  # mean share of time that members spend in their own piece, if they keep to one
+_DRAWS = 20  # sequences per member
 
 
 class Pieces(NamedTuple):
@@ -34,7 +37,7 @@ class Pieces(NamedTuple):
         )
         return FitWarning(
             "cluster {cluster} joins unlike members: its centre falls into {n} pieces that hardly communicate, states "
-            "{parts}, and each member keeps to one of them",
+            "{parts}, and sequences keep to one of them",
             "ask for more clusters",
             cluster=self.number + 1, n=len(self.pieces), parts=parts,
         )  # fmt: skip
@@ -44,7 +47,9 @@ class Pieces(NamedTuple):
         return str(self.warning())
 
 
-def disconnected_centers(centers: H3M | HMM, length: int = 10) -> list[Pieces]:
+def disconnected_centers(
+    centers: H3M | HMM, length: int = 10, hmms: H3M | None = None, labels: Sequence[int] | IntArray | None = None
+) -> list[Pieces]:
     """Find centres whose states hardly communicate: sequences stay in one piece, so the centre joins unlike members.
 
     Parameters
@@ -54,6 +59,9 @@ def disconnected_centers(centers: H3M | HMM, length: int = 10) -> list[Pieces]:
     length : int
         Length of a typical sequence. Two states communicate if sequences of this length move between them at least once
         in ten.
+    hmms, labels : H3M and array of shape (n,), optional
+        The HMMs that were clustered, and their clusters. A centre is then reported only if different members occupy its
+        pieces; where everybody has sequences of each kind, members are alike.
 
     Returns
     -------
@@ -73,9 +81,20 @@ def disconnected_centers(centers: H3M | HMM, length: int = 10) -> list[Pieces]:
     found = []
     for k, S in enumerate(h3m.n_states):
         pieces = _pieces(share[k, :S], h3m.transmat[k, :S, :S], T)
-        if len(pieces) > 1 and T > 1:
+        members = None if hmms is None or labels is None else hmms[np.flatnonzero(np.asarray(labels) == k)]
+        if len(pieces) > 1 and T > 1 and (members is None or _kept_apart(h3m[k], pieces, members, T)):
             found.append(Pieces(h3m.ids[k], k, pieces, [float(share[k, states].sum()) for states in pieces]))
     return found
+
+
+def _kept_apart(center: HMM, pieces: list[list[int]], members: H3M, length: int) -> bool:
+    """Whether members keep to different pieces, by where the centre's states put sequences drawn from their HMMs."""
+    rng = np.random.default_rng(0)
+    drawn = [sequence for hmm in members for sequence in hmm.sample(_DRAWS, length, rng)]
+    states = np.concatenate(center.decode(drawn)[1]).reshape(len(members), -1)
+    share = np.stack([np.isin(states, piece).mean(axis=1) for piece in pieces], axis=1)
+    home = share.argmax(axis=1)
+    return len(set(home)) > 1 and float(share.max(axis=1).mean()) >= _LOYAL
 
 
 def _pieces(share: FloatArray, transmat: FloatArray, length: int) -> list[list[int]]:

@@ -35,8 +35,14 @@ class Quality(NamedTuple):
             [str(k + 1), str(n), *(number(p) for p in row)]
             for k, (n, row) in enumerate(zip(self.sizes.tolist(), self.classification.tolist(), strict=True))
         ]
-        note = f"Certainty (1 - relative entropy) {number(self.certainty)}; mean silhouette {number(self.silhouette)}."
-        return Table("quality", "How sure the clusters are", columns, rows, note)
+        return Table("quality", "How sure the clusters are", columns, rows, self.sentence())
+
+    def sentence(self) -> str:
+        """Return both measures as a paper states them."""
+        said = f"People were assigned with a certainty of {number(self.certainty, 2)} (1 is sure, 0 is chance)"
+        if np.isnan(self.silhouette):
+            return f"{said}."
+        return f"{said}; their mean silhouette was {number(self.silhouette, 2)} (1 is separate, 0 is on the border)."
 
 
 @documented

@@ -40,7 +40,7 @@ class TTest(NamedTuple):
 
 def t_test_table(named: list[tuple[str, TTest]], title: str, note: str = "") -> Table:
     """Return several tests as one table."""
-    columns = ["", "n", "mean difference", "SD", "t", "df", "p", "95 % interval", "Cohen's d"]
+    columns = ["comparison", "n", "mean difference", "SD", "t", "df", "p", "95 % interval", "Cohen's d"]
     rows = [
         [name, str(x.n), number(x.mean), number(x.sd), number(x.t, 2), number(x.df, 1).removesuffix(".0"), p_value(x.p),
          interval(*x.interval), number(x.d, 2)]

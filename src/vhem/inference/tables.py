@@ -28,7 +28,7 @@ def number(value: float | None, digits: int = 3) -> str:
         return "–"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
-    if 10.0 ** -(digits + 2) < abs(value) < 0.5 * 10**-digits:
+    if digits > 2 and 0.5e-4 <= abs(value) < 0.5 * 10**-digits:
         return f"{value:.1g}"
     shown = f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.1f}"
     return shown if float(shown) else shown.removeprefix("-")
@@ -66,5 +66,10 @@ def interval(low: float, high: float, digits: int = 3) -> str:
     --------
     >>> interval(-0.5, 1.25, 2)
     '[-0.50, 1.25]'
+    >>> interval(-0.5, math.inf, 2), interval(math.nan, math.nan)
+    ('[-0.50, ∞)', '–')
     """
-    return f"[{number(low, digits)}, {number(high, digits)}]"
+    if math.isnan(low) and math.isnan(high):
+        return "–"
+    begin, end = "(" if low == -math.inf else "[", ")" if high == math.inf else "]"
+    return f"{begin}{number(low, digits)}, {number(high, digits)}{end}"

@@ -15,33 +15,44 @@ from vhem.models import H3M
 
 _MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 _GREYS = ["#000000", "#7f7f7f", "#b5b5b5", "#4d4d4d"]
+_MOST_PANELS = 8
+_DRAWS = 4000
 _KEEP_TEXT: Any = {"svg.fonttype": "none", "pdf.fonttype": 42}  # text stays text, so that journals can change the font
 
 
 def draw_states(path: str | os.PathLike[str], centers: H3M, names: Sequence[str], shares: FloatArray) -> list[Path]:
-    """Draw where the states of every centre are, one panel per dimension: durations have their own.
+    """Draw what the states of every centre emit, one panel per channel or category: durations have their own.
 
-    Marks are means, lines reach one standard deviation to each side, and the size of a mark is the state's share of
-    time. Returns the files, .svg and .pdf.
+    Marks are means or probabilities, lines reach one standard deviation to each side, and the size of a mark is the
+    state's share of time. Returns the files, .svg and .pdf; none if there are more than eight panels to draw.
     """
-    figure, axes = _panels(len(names))
-    means = np.einsum("ksm,ksmd->ksd", centers.mix_weights, centers.means)
-    variances = np.diagonal(centers.covars, axis1=-2, axis2=-1) if centers.covariance_type == "full" else centers.covars
-    spread = np.sqrt(
-        np.einsum("ksm,ksmd->ksd", centers.mix_weights, variances + (centers.means - means[:, :, None]) ** 2)
-    )
-    for j, ax in enumerate(axes):
-        for k in range(len(centers)):
-            for s in range(int(centers.n_states[k])):
-                y = -(k * (centers.n_states.max() + 1) + s)
-                ax.errorbar(means[k, s, j], y, xerr=spread[k, s, j], color=_GREYS[k % len(_GREYS)], capsize=2,
-                            marker=_MARKS[k % len(_MARKS)], markersize=4 + 8 * shares[k, s])  # fmt: skip
-        ax.set_xlabel(names[j])
+    categories = [centers.categories.get(channel) for channel in centers.channels]
+    numbers = centers.emissions.numbers(centers.mix_weights, names, categories)
+    if len(numbers) > _MOST_PANELS:
+        return []
+    figure, axes = _panels(len(numbers))
+    spread = _spreads(centers, names)
+    places = {(k, s): -(k * (centers.n_states.max() + 1) + s) for k, S in enumerate(centers.n_states) for s in range(S)}
+    for ax, number in zip(axes, numbers, strict=True):
+        for (k, s), y in places.items():
+            reach = spread[number.name][k, s] if number.name in spread else None
+            ax.errorbar(number.values[k, s], y, xerr=reach, color=_GREYS[k % len(_GREYS)], capsize=2,
+                        marker=_MARKS[k % len(_MARKS)], markersize=4 + 8 * shares[k, s])  # fmt: skip
+        ax.set_xlabel(number.name)
         ax.set_yticks([])
-    labels = [(k, s) for k in range(len(centers)) for s in range(int(centers.n_states[k]))]
-    axes[0].set_yticks([-(k * (centers.n_states.max() + 1) + s) for k, s in labels],
-                       [f"cluster {k + 1}, state {s + 1}" for k, s in labels])  # fmt: skip
+    axes[0].set_yticks(list(places.values()), [f"cluster {k + 1}, state {s + 1}" for k, s in places])
+    lines = "Lines: ± 1 standard deviation. " if any(number.name in spread for number in numbers) else ""
+    figure.supxlabel(f"{lines}Larger marks: more time in the state.", fontsize=7)
     return _saved(figure, path)
+
+
+def _spreads(centers: H3M, names: Sequence[str]) -> dict[str, FloatArray]:
+    """Return the standard deviation of every channel in every state, (K, S), from random observations."""
+    K, S, M = centers.mix_weights.shape
+    drawn = centers.emissions.draw(np.repeat(np.arange(K * S * M), _DRAWS), np.random.default_rng(0))
+    each = drawn.reshape(K, S, M, _DRAWS, -1)
+    first, second = (np.einsum("ksm,ksmd->dks", centers.mix_weights, (each**power).mean(axis=3)) for power in (1, 2))
+    return dict(zip(names, np.sqrt(np.maximum(second - first**2, 0.0)), strict=True))
 
 
 def draw_scale(path: str | os.PathLike[str], log_odds: FloatArray, labels: IntArray) -> list[Path]:
@@ -54,7 +65,7 @@ def draw_scale(path: str | os.PathLike[str], log_odds: FloatArray, labels: IntAr
     axes[0].axvline(0.0, color="black", linewidth=0.8, linestyle=":")
     axes[0].set_xlabel("log-odds of cluster 1 against 2 per observation (nats)")
     axes[0].set_yticks([])
-    axes[0].legend(frameon=False, loc="best")
+    figure.legend(frameon=False, loc="outside upper center", ncols=2)
     return _saved(figure, path)
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
 from vhem._support.version import VERSION
 
-_SETTINGS = ("n_clusters", "n_states", "n_mix", "covariance_type", "topology")
 
-
-def methods_paragraph(settings: dict[str, Any], facts: dict[str, Any], tests: dict[str, Any]) -> str:
+def methods_paragraph(settings: dict[str, Any], facts: dict[str, Any], tests: Mapping[str, Any]) -> str:
     """Return a paragraph on how sequences were clustered and the clusters tested.
 
     Parameters
@@ -19,9 +18,11 @@ def methods_paragraph(settings: dict[str, Any], facts: dict[str, Any], tests: di
     settings : dict
         Parameters of the clustering: n_clusters, n_states, covariance_type, topology, random_state, …
     facts : dict
-        What was clustered: people, sequences, observations, dimensions.
+        What was clustered: people, sequences, observations, dimensions; and "emissions", in words, if they are not
+        Gaussian.
     tests : dict
-        n_folds, n_bootstrap and seed of the tests.
+        n_folds, n_bootstrap and seed of the tests, as `Comparison.tests` has them; "groups" with the numbers of
+        permutations, if known groups were compared.
 
     Returns
     -------
@@ -37,23 +38,56 @@ def methods_paragraph(settings: dict[str, Any], facts: dict[str, Any], tests: di
     >>> text[:90]
     'We described the sequences of 10 people (399 sequences, 1,010 observations of x, y) by hid'
     """
-    form = "full covariance matrices" if settings.get("covariance_type") == "full" else "diagonal covariances"
     chain = "" if settings.get("topology", "ergodic") == "ergodic" else f", topology {settings['topology']}"
     return (
         f"We described the sequences of {facts['people']} people ({facts['sequences']:,} sequences, "
         f"{facts['observations']:,} observations of {', '.join(facts['dimensions'])}) by hidden Markov models with "
-        f"Gaussian emissions ({settings['n_states']} states per model, {form}{chain}), and clustered people into "
+        f"{_emissions(settings, facts)} ({settings['n_states']} states per model{chain}), and clustered people into "
         f"{settings['n_clusters']} clusters, each represented by a hidden Markov model (vhem {VERSION}; variational "
         f"hierarchical EM, Coviello, Chan & Lanckriet, 2014, refined on the sequences; random seed "
-        f"{settings.get('random_state', 'not set')}). Since centres fit the people that they were learned from better "
-        "than others, whether or not there are clusters, clusters were compared by cross-fitting: in each of "
-        f"{tests['n_folds']} folds, people were assigned by one half of their data to clusters learned without "
-        "them, and log-likelihoods per observation were compared on the other half (permutation test). Whether there "
-        "are clusters rather than a continuum was tested by a parametric bootstrap: up to "
-        f"{tests['n_bootstrap']} data sets of the same size were drawn from a single cluster of people whose means, "
-        "variances and transitions vary as in the data, and the whole clustering was run on each (seed "
-        f"{tests['seed']}). Intervals are 95 % intervals of a bootstrap of people; p-values of several comparisons "
-        f"were corrected by Holm's method. {_versions()}"
+        f"{settings.get('random_state', 'not set')}). {_crossed(tests)} {_drawn(tests)} {_groups(tests)}"
+        "Intervals are 95 % intervals; those of differences between clusters are based on a bootstrap of people. "
+        f"p-values of several comparisons were corrected by Holm's method. {_versions()}"
+    )
+
+
+def _emissions(settings: dict[str, Any], facts: dict[str, Any]) -> str:
+    if facts.get("emissions"):
+        return f"the following emissions: {facts['emissions']}"
+    full = settings.get("covariance_type") == "full"
+    return f"Gaussian emissions with {'full covariance matrices' if full else 'diagonal covariances'}"
+
+
+def _crossed(tests: Mapping[str, Any]) -> str:
+    return (
+        "Centres fit the people that they were learned from better than other people, whether or not there are "
+        "clusters. Therefore clusters were compared by cross-fitting: in each of "
+        f"{tests['n_folds']} folds, people were assigned, by one half of their data, to clusters learned without "
+        "them, and log-likelihoods per observation were compared on the other half (permutation test within folds)."
+    )
+
+
+def _drawn(tests: Mapping[str, Any]) -> str:
+    varied = tests.get("varied", True)
+    people = (
+        "people whose means, variances and transitions vary as in the data" if varied else "people who are all alike"
+    )
+    asked = "a continuum" if varied else "a single hidden Markov model"
+    return (
+        f"Whether there are clusters rather than {asked} was tested by a parametric bootstrap: "
+        f"{tests['n_bootstrap']} data sets of the same size were drawn from a single cluster of {people}, and the "
+        f"whole clustering was run on each (seed {tests['seed']})."
+    )
+
+
+def _groups(tests: Mapping[str, Any]) -> str:
+    if "groups" not in tests:
+        return ""
+    return (
+        "Known groups were compared by a permutational analysis of variance (PERMANOVA, "
+        f"{tests['groups']['permanova']:,} permutations) of the symmetrised divergences between people's hidden Markov "
+        "models, and by how much more likely the sequences are under one model per group than under a common one "
+        f"({tests['groups']['gain']:,} permutations). "
     )
 
 

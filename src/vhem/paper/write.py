@@ -18,6 +18,7 @@ _LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{"
           "ε": r"$\varepsilon$", "–": "--", "→": r"$\to$", "°": r"$^\circ$", "∞": r"$\infty$", "×": r"$\times$",
           "<": "$<$", ">": "$>$"}  # fmt: skip
 _WIDE = 7  # columns above which a page is turned
+_TOGETHER = 30  # rows that are kept on one page, with their note
 
 
 def write_comparison(folder: str | os.PathLike[str], found: Comparison, methods: str) -> list[Path]:
@@ -223,11 +224,16 @@ def _add_table(document: Any, number: int, table: Table) -> None:
     title.paragraph_format.keep_with_next = True
     title.add_run(table.title).italic = True
     grid = document.add_table(len(table.rows) + 1, len(table.columns))
+    widths = _widths(table, section.page_width - section.left_margin - section.right_margin)
+    grid.autofit = False
+    for column, width in zip(grid.columns, widths, strict=True):
+        column.width = width
     for r, row in enumerate([table.columns, *table.rows]):
         for c, text in enumerate(row):
             cell = grid.cell(r, c)
-            cell.text = text
+            cell.text, cell.width = text, widths[c]
             cell.paragraphs[0].paragraph_format.space_after = Pt(1)
+            cell.paragraphs[0].paragraph_format.keep_with_next = len(table.rows) <= _TOGETHER
             for run in cell.paragraphs[0].runs:
                 run.font.size = Pt(9)
             _rules(cell, top=r == 0, bottom=r in (0, len(table.rows)))
@@ -237,6 +243,13 @@ def _add_table(document: Any, number: int, table: Table) -> None:
         note.add_run(table.note)
         for run in note.runs:
             run.font.size = Pt(9)
+
+
+def _widths(table: Table, whole: int) -> list[int]:
+    """Return the widths of the columns: in proportion to their longest texts, within limits."""
+    longest = [max(len(text) for text in column) for column in zip(table.columns, *table.rows, strict=True)]
+    shares = [min(max(n, 6), 34) for n in longest]
+    return [int(whole * share / sum(shares)) for share in shares]
 
 
 def _rules(cell: Any, top: bool, bottom: bool) -> None:

@@ -182,7 +182,10 @@ def write_clustering(
 
 def _with_pieces(warnings: list[str], content: Clustering) -> list[str]:
     """Add warnings about centres that join unlike members, unless the run gave them."""
-    found = [pieces.sentence() for pieces in disconnected_centers(content.levels[0], content.tau)]
+    found = [
+        pieces.sentence()
+        for pieces in disconnected_centers(content.levels[0], content.tau, content.inputs, content.labels[0])
+    ]
     return [*warnings, *(sentence for sentence in found if sentence not in warnings)]
 
 
