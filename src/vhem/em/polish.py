@@ -46,8 +46,8 @@ class Candidate(NamedTuple):
     weights: FloatArray
     responsibilities: FloatArray  #: (n, K)
     objective: float
+    scores: FloatArray  #: (n, K) how well every item fits every cluster, but for a constant per item
     state: Any = None  #: of varying items, to be trained further
-    scores: FloatArray | None = None  #: (n, K) how well every item fits every cluster, if items vary
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +80,15 @@ class Polish:
         start = Mixtures(problem.prior.possible(models), (shares / shares.sum())[None])
         done = run(problem, start, Limits(max_iter=_EM_ITERATIONS, tol=_TOL))
         z, weights = done.expected.responsibilities, done.state.weights[0]
-        made = Candidate(name, labels, z.argmax(axis=1), done.state.models, weights, z, done.bounds[-1], None)
+        fits = np.log(np.maximum(z, 1e-300))
+        made = Candidate(name, labels, z.argmax(axis=1), done.state.models, weights, z, done.bounds[-1], fits)
         self.tell("em", made.objective)
         return self._varied(made, _ITERATIONS[self.plan.shape.covariance_type][0]) if self.may_vary else made
 
     def searched(self, best: Candidate, rng: np.random.Generator) -> Candidate:
         """Dissolve the cluster that is missed least and split the widest one, as long as that explains more."""
         n_items = len(self.batch.ids)
-        if best.scores is None or n_items > _MOST_ITEMS:
+        if n_items > _MOST_ITEMS:
             return best
         few = len(self.batch.X) * self.n_clusters <= _MUCH_WORK
         tried: set[tuple[int, int]] = set()
@@ -160,7 +161,6 @@ def _proposed(now: Candidate, base: BaseModels, tried: set[tuple[int, int]]) -> 
     A cluster is missed by what its items lose in their second-best clusters, and is as wide as the last merge of Ward's
     tree of its members.
     """
-    assert now.scores is not None
     labels, F = now.responsibilities.argmax(axis=1), now.scores
     K, rows = F.shape[1], np.arange(len(F))
     second = np.where(np.eye(K, dtype=bool)[labels], -np.inf, F).argmax(axis=1)
