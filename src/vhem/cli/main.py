@@ -144,6 +144,20 @@ def clustering(
     _run_experiment(lambda: run(out, seeds, budget, *chosen, jobs=jobs, progress=typer.echo))
 
 
+def labels(
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 10,
+) -> None:
+    """Classify sequences after 2 to 16 examples per class, by H3MClassifier and others.
+
+    Needs the data and methods of the packages aeon, tslearn and hmmlearn. An interrupted run resumes where it stopped.
+    Example: vhem experiment labels -o results
+    """
+    from vhem.studies.few_labels import run  # noqa: PLC0415
+
+    _run_experiment(lambda: run(out, seeds, progress=typer.echo))
+
+
 def _run_experiment(run: Callable[[], list[Path]]) -> None:
     """Run a study and name the files it wrote."""
     typer.echo("written: " + ", ".join(str(path) for path in run()))
@@ -171,5 +185,5 @@ for command in (
     browser_app,
 ):
     _add(app, command)
-for study in (motion, handwriting, music, lifecourse, clustering):
+for study in (motion, handwriting, music, lifecourse, clustering, labels):
     _add(experiments, study)

@@ -1,0 +1,37 @@
+"""The study of few labels, small."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from vhem.studies import few_labels
+from vhem.studies.clustering_data import Items
+
+
+def two_kinds(seed):
+    rng = np.random.default_rng(seed)
+    made = [rng.normal(size=(rng.integers(15, 25), 2)) + 3 * (i % 2) for i in range(30)]
+    return Items(made, np.arange(30), np.arange(30) % 2)
+
+
+def test_a_small_study(tmp_path, monkeypatch):
+    monkeypatch.setattr(few_labels, "SETS", {"two kinds": two_kinds})
+    monkeypatch.setattr(few_labels, "DATA", ("two kinds",))
+    monkeypatch.setattr(few_labels, "AMOUNTS", (2, 16))
+    ours = {name: few_labels.CLASSIFIERS[name] for name in ("H3MClassifier", "one HMM per class (hmmlearn)")}
+    monkeypatch.setattr(few_labels, "CLASSIFIERS", ours)
+    paths = few_labels.run(tmp_path, seeds=2)
+    text = paths[0].read_text(encoding="utf-8")
+    assert "1.00 ± .00" in text  # far apart
+    assert "too few examples" in text  # sixteen of fifteen
+    assert text == few_labels.run(tmp_path, seeds=2)[0].read_text(encoding="utf-8")
+
+
+def test_examples_and_the_rest_are_apart():
+    items = two_kinds(0)
+    s = few_labels.split(items, 3, 0)
+    assert np.bincount(s.y).tolist() == [3, 3]
+    assert len(s.test) == 24
+    seen = {x.tobytes() for x in s.train}
+    assert not any(x.tobytes() in seen for x in s.test)
+    np.testing.assert_allclose(np.concatenate(s.train).std(axis=0), 1.0)
