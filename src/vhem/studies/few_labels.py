@@ -65,7 +65,7 @@ def by_left_right(s: Split, seed: int) -> IntArray:
 
 
 def by_neighbour(s: Split, seed: int) -> IntArray:
-    """The nearest example by dynamic time warping."""
+    """Return the class of the nearest example by dynamic time warping."""
     del seed
     module = importlib.import_module("aeon.classification.distance_based")
     fit = module.KNeighborsTimeSeriesClassifier(distance="dtw", n_neighbors=1)
