@@ -22,6 +22,7 @@ from vhem.datasets import (
     load_clicks,
     load_cmu_motion,
     load_gtzan_features,
+    load_measles,
     load_mvad,
     simulated_study,
 )
