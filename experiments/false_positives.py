@@ -1,8 +1,8 @@
 """How often the tests of vhem.inference reject: in studies without clusters or differences, and with known ones.
 
 Every study is small, so that hundreds of them can be clustered again and again. A Monte-Carlo test with 19 draws
-rejects at exactly 5 %, as one with 999 does; it only misses some effects more often. Results are kept in a folder, one line per
-study, and an interrupted run resumes where it stopped:
+rejects at exactly 5 %, as one with 999 does; it only misses some effects more often. Results are kept in a folder, one
+line per study, and an interrupted run resumes where it stopped:
 
     python experiments/false_positives.py --part bootstrap --first 500 --studies 500 -o results/false_positives
     python experiments/false_positives.py --table -o results/false_positives
