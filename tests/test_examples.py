@@ -8,9 +8,11 @@ from helpers import data_folder, loaded
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="the examples draw with matplotlib")
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
+SLOW = {"eye_statistics"}  # the whole clustering is run again, dozens of times
+MARKED = [pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW else ()) for path in EXAMPLES]
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("example", MARKED, ids=lambda path: path.stem)
 def test_examples_run(example, tmp_path, monkeypatch):
     pyplot.switch_backend("Agg")
     monkeypatch.setenv("VHEM_DATA", str(data_folder()))

@@ -216,3 +216,15 @@ def test_numbers_of_two_kinds_are_categories(members):
 
 def test_ties_everywhere_are_not_a_test():
     assert np.isnan(kruskal(np.ones(10), np.repeat([0, 1], 5)).p)
+
+
+def test_intervals_of_strong_effects_include_them():
+    """What chance gives is little where nothing is left to explain: a perfect association is not moved down."""
+    labels = np.repeat([0, 1, 2], 10)
+    members = Members(list(range(30)), labels, np.eye(3)[labels])
+    table = {"id": list(range(30)), "same": [f"kind {k}" for k in labels], "other": ["a", "b"] * 15}
+    found = {row.name: row for row in associate(members, table, n_bootstrap=50).rows}
+    assert found["same"].interval == pytest.approx((1.0, 1.0))
+    low, high = found["other"].interval
+    assert low == 0.0
+    assert found["other"].found.effect <= high

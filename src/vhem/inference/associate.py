@@ -147,7 +147,7 @@ def associate(
     -----
     Categories are compared by χ² and Cramér's V; if an expected count is below 5, by Fisher's exact test (2 × 2) or by
     permutation. Intervals are percentiles of the bootstrap after twice the level of chance is taken off, once for the
-    sample and once for the bootstrap, so that an effect of zero can be inside.
+    sample and once for the bootstrap (as in the adjusted R²), so that an effect of zero can be inside.
 
     Examples
     --------
@@ -168,7 +168,8 @@ def associate(
     kept = _large_clusters(members, given)
     tested = [_tested(column, members, kept, numeric) for column in given.columns]
     again = None if sequences is None else _reclustering(estimator or fit, Study.of(sequences, groups), members)
-    ends = _intervals(given.columns, members, kept, numeric, n, again, generator(random_state), callback)
+    drawn = _drawn(given.columns, members, kept, numeric, n, again, generator(random_state), callback)
+    ends = [_percentiles(effects, found.effect) for effects, found in zip(drawn, tested, strict=True)]
     corrected = holm(found.p for found in tested)
     rows = [
         Association(
@@ -259,13 +260,11 @@ def _reclustering(fit: Any, study: Study, members: Members) -> Again:
     return again
 
 
-def _intervals(
+def _drawn(
     columns: list[Covariate], members: Members, kept: list[int], numeric: str, n: int, again: Again | None,
     rng: np.random.Generator, callback: Callable[[float], None] | None,
-) -> list[tuple[float, float]]:  # fmt: skip
-    """Return 95 % intervals of the effects from bootstrap samples of people."""
-    if not n:
-        return [(np.nan, np.nan)] * len(columns)
+) -> list[list[float]]:  # fmt: skip
+    """Return the effect of every covariate in bootstrap samples of people."""
     everybody = np.flatnonzero(np.isin(members.labels, kept))
     drawn: list[list[float]] = [[] for _ in columns]
     for b in range(n):
@@ -279,7 +278,7 @@ def _intervals(
             effects.append(_without_chance(_quick(mine, with_value, labels, shares, numeric), mine, with_value, labels))
         if callback is not None:
             callback((b + 1) / n)
-    return [_percentiles(effects) for effects in drawn]
+    return drawn
 
 
 def _quick(
@@ -292,22 +291,31 @@ def _quick(
 
 
 def _without_chance(found: association.Found, column: Covariate, people: IntArray, labels: IntArray) -> float:
-    """Return an effect without what chance alone would give, twice: in the sample, and in the bootstrap."""
+    """Return an effect without what chance alone would give, twice: in the sample, and in the bootstrap.
+
+    As in the adjusted R², what chance gives shrinks with what is left to explain.
+    """
     if found.measure.startswith("odds") or np.isnan(found.effect):
         return found.effect
     n, k = len(people), len(set(labels[people]))
     if column.numeric:
-        return max(0.0, found.effect - 2 * (k - 1) / (n - 1))
+        return _adjusted(found.effect, 2 * (k - 1), n)
     r = len({column.values[i] for i in people})
-    return float(np.sqrt(max(0.0, found.effect**2 - 2 * max(r - 1, k - 1) / (n - 1))))
+    return float(np.sqrt(_adjusted(found.effect**2, 2 * max(r - 1, k - 1), n)))
 
 
-def _percentiles(effects: list[float]) -> tuple[float, float]:
+def _adjusted(share: float, df: int, n: int) -> float:
+    """Return a share of variance adjusted for df parameters that explain something by chance."""
+    return max(0.0, 1 - (1 - share) * (n - 1) / (n - 1 - df)) if n - 1 > df else 0.0
+
+
+def _percentiles(effects: list[float], effect: float) -> tuple[float, float]:
+    """Return the interval, which includes the effect itself."""
     seen = [x for x in effects if not np.isnan(x)]
-    if len(seen) < 10:
+    if len(seen) < 10 or np.isnan(effect):
         return (np.nan, np.nan)
     low, high = np.percentile(seen, [2.5, 97.5])
-    return float(low), float(high)
+    return min(float(low), effect), max(float(high), effect)
 
 
 def _summaries(column: Covariate, members: Members, kept: list[int]) -> list[str]:

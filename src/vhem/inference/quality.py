@@ -39,7 +39,7 @@ class Quality(NamedTuple):
 
     def sentence(self) -> str:
         """Return both measures as a paper states them."""
-        said = f"People were assigned with a certainty of {number(self.certainty, 2)} (1 is sure, 0 is chance)"
+        said = f"Members were assigned with a certainty of {number(self.certainty, 2)} (1 is sure, 0 is chance)"
         if np.isnan(self.silhouette):
             return f"{said}."
         return f"{said}; their mean silhouette was {number(self.silhouette, 2)} (1 is separate, 0 is on the border)."
