@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -150,10 +151,10 @@ def run(out: Path, seeds: int = 10, progress: Callable[[str], None] = lambda _: 
                 progress(f"{data}, {n} labels: {name}")
                 key = "".join(c if c.isalnum() else "-" for c in f"labels_{data}_{n}_{name}")
                 found[data][str(n)][name] = remembered(
-                    out, key, {"seeds": seeds}, lambda name=name, data=data, n=n: measured(name, data, n, seeds)
+                    out, key, {"seeds": seeds}, partial(measured, name, data, n, seeds)
                 )
         found[data]["new class"] = remembered(
-            out, f"labels_{data}_new", {"seeds": seeds}, lambda data=data: new_class(data, seeds)
+            out, f"labels_{data}_new", {"seeds": seeds}, partial(new_class, data, seeds)
         )
     return write(out, "few_labels", text(found), {"results": found, **provenance({"seeds": seeds})})
 
