@@ -22,7 +22,6 @@ from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
 UNVISITED = 1e-3  # virtual frames: states with less are removed
-_MEMBERS = 3  # of a cluster whose dispersion counts
 EMPTY = 1e-3  # of an average input: clusters with less are removed
 
 
@@ -139,13 +138,10 @@ def dispersion(search: ClusterSearch, size: Size) -> float:
     """Return how much more the inputs differ from the centres of their parts of Ward's tree than chance explains.
 
     An HMM with p parameters, learned from N sequences of its cluster's HMM, would lose p / 2N nats per sequence to it
-    by chance. The loss J_ii - J_ij that is found, relative to that, is the dispersion of a cluster. The largest one
-    counts, of those with at least three members: a cluster is not split for being a little wider than others.
+    by chance. The loss J_ii - J_ij that is found, relative to that, is the dispersion.
     """
     base = search.proper
     centers = search.start("ward", size, np.random.default_rng(0))
     J = expected_log_likelihood(base.models, centers, base.tau, n_threads=search.n_threads)
     loss = 2 * base.counts * np.maximum(base.to_self - J.max(axis=1), 0.0) / base.models.n_parameters()
-    label = J.argmax(axis=1)
-    members = [loss[label == j] for j in range(size.n_clusters)]
-    return max(1.0, *(float(x.sum() / (len(x) - 1)) for x in members if len(x) >= _MEMBERS))
+    return max(1.0, float(loss.sum() / max(len(loss) - size.n_clusters, 1)))

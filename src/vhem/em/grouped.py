@@ -12,6 +12,8 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import Count, InputError
 from vhem.emissions import Components, Gaussian
 from vhem.emissions.components import FamilyPrior
+from vhem.kernels.counting import Pairs, expectations
+from vhem.kernels.models import Models, ModelSums
 from vhem.kernels.moments import group_moments
 from vhem.models.evidence import Evidence
 from vhem.models.hmm import check_frames
@@ -69,6 +71,15 @@ class Batch(NamedTuple):
     def evidence(self) -> Evidence:
         """Weighted sequences and frames of each group."""
         return Evidence(np.bincount(self.groups, self.weights, len(self.ids)).astype(np.float64), self.n_frames)
+
+    def item_expectations(self, models: Models, anchors: Components, n_threads: int) -> tuple[FloatArray, ModelSums]:
+        """Return likelihoods and sums of every group under its own HMMs: as many for each, group after group."""
+        K = len(models) // len(self.ids)
+        crossed = Pairs.crossed(self.lengths, K)
+        pairs = Pairs(crossed.sequence, self.groups[crossed.sequence] * K + crossed.model)
+        weights = self.weights[pairs.sequence]
+        e = expectations(models, self.X, self.offsets, pairs, weights, n_threads, anchors)
+        return np.bincount(pairs.model, e.log_likelihoods * weights, len(models)).astype(np.float64), e.sums
 
     def take(self, groups: IntArray) -> Batch:
         """Return the sequences of some groups, numbered from 0 in the order given."""

@@ -1,4 +1,4 @@
-"""A mixture of HMMs whose items vary, learned from sequences, as a problem of EM; diagonal covariances.
+"""A mixture of HMMs whose items vary, learned from sequences or HMMs, as a problem of EM; diagonal covariances.
 
 People of one kind are similar, not identical. Item i of cluster j has, in state s and dimension d,
 
@@ -26,8 +26,8 @@ from scipy.special import digamma, gammaln
 from vhem._support.arrays import FloatArray
 from vhem.em.grouped import Batch
 from vhem.em.loop import Problem, Step
+from vhem.em.virtual_items import VirtualItems
 from vhem.emissions import Gaussian
-from vhem.kernels.counting import Pairs, expectations
 from vhem.kernels.models import Models
 
 _TINY = 1e-9
@@ -99,9 +99,9 @@ class Assigned(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class VaryingItems(Problem[Varied, Assigned]):
-    """Sequences of items that vary: group g of the batch is item g."""
+    """The data of items that vary: group g of a batch of sequences is item g, or HMMs stand for their sequences."""
 
-    batch: Batch
+    batch: Batch | VirtualItems
     floor: FloatArray  #: (d,) smallest variances
     n_threads: int = 1
     strict: bool = False  # T, κ and c are moved by steps that need not be the best
@@ -132,18 +132,14 @@ class VaryingItems(Problem[Varied, Assigned]):
         return Assigned(np.array([total.sum()]), logits, s, np.exp(logits - total[:, None]))
 
     def _sums(self, c: Effects, q: Posterior) -> ItemSums:
-        """Forward-backward of every sequence under every cluster's HMM as adapted to its item."""
+        """Go through the data of every item under every cluster's HMM as adapted to the item."""
         n, K, S, d = q.mean.shape
-        crossed = Pairs.crossed(self.batch.lengths, K)
-        pairs = Pairs(crossed.sequence, self.batch.groups[crossed.sequence] * K + crossed.model)
-        weights = self.batch.weights[pairs.sequence]
         models = self.adapted(c, q)
         means = np.ascontiguousarray(np.broadcast_to(c.means, q.mean.shape)).reshape(n * K, S, 1, d)
         anchors = Gaussian(means, models.components.arrays()["covars"])
-        e = expectations(models, self.batch.X, self.batch.offsets, pairs, weights, self.n_threads, anchors)
-        score = np.asarray(np.bincount(pairs.model, e.log_likelihoods * weights, n * K), np.float64)
-        own = e.sums.components
-        sums = (e.sums.start, e.sums.trans, own["count"][..., 0], own["first"][:, :, 0], own["second"][:, :, 0])
+        score, made = self.batch.item_expectations(models, anchors, self.n_threads)
+        own = made.components
+        sums = (made.start, made.trans, own["count"][..., 0], own["first"][:, :, 0], own["second"][:, :, 0])
         return ItemSums(*(a.reshape(n, K, *a.shape[1:]) for a in (score, *sums)))
 
     def count(self, state: Varied, expected: Assigned, anchors: Any) -> ItemSums:

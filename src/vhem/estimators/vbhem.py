@@ -21,6 +21,7 @@ from vhem.bayes.cluster_search import EMPTY, UNVISITED, ClusterSearch, Found, Si
 from vhem.bayes.clusters import ClusterBeliefs, VariationalClusters
 from vhem.bayes.fit_vbhem import base_models
 from vhem.bayes.records import Hyperparameters
+from vhem.bayes.varying_clusters import Varied, VaryingClusters, sampled
 from vhem.em.cluster_starts import STARTS
 from vhem.em.estimator import Clusterer
 from vhem.em.loop import Limits, Watch
@@ -62,8 +63,8 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
     Parameters
     ----------
     n_clusters, n_states : int, or several to choose from
-        Numbers of clusters, and of states per centre. Of several, those with the highest bound are kept. Numbers of
-        clusters above the number of inputs are left out of a range.
+        Numbers of clusters, and of states per centre. Of several, those with the highest score are kept (`scores_`).
+        Numbers of clusters above the number of inputs are left out of a range.
     covariance_type : {"diag", "full"}, optional
         Form of the centres' covariances. None: that of the inputs.
     tau : int or "auto"
@@ -98,8 +99,11 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
     lower_bound_, lower_bounds_ : float, ndarray
         The bound at the end, and after every E-step.
     sizes_, scores_ : ndarrays of shape (n, 2) and (n,)
-        Every pair (clusters, states) that was tried, and its bound plus ln K! + K ln S! for the clusters that have
-        inputs, because every solution stands for so many relabelled ones.
+        The pairs (clusters, states) that were tried, and how well they explain the inputs. With n_virtual="auto",
+        numbers of clusters and of states are tried in turn, and the score is that of a mixture whose members vary about
+        their centres, less ½ p ln B for p parameters: what differs between the members of every cluster makes no
+        further cluster. With a given `n_virtual` all pairs are tried, and the score is the bound plus
+        ln K! + K ln S! for the clusters that have inputs, because every solution stands for so many relabelled ones.
     cluster_counts_, cluster_probabilities_ : ndarrays
         Numbers of clusters that have inputs, and the probability of each: exp of the scores, added up over the numbers
         of states.
@@ -199,12 +203,15 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         inputs = self._inputs(check_h3m("X", X))
         sizes = self._sizes(len(inputs.h3m))
         rng = generator(self.random_state)
+        compared = self._compared(inputs, sizes, rng)
+        if compared:
+            sizes = [max(compared, key=lambda size: compared[size].score)]
         scale = self._dispersion(inputs, sizes) if self.n_virtual == "auto" else 1.0
         inputs = inputs._replace(counts=inputs.counts / scale)
         found = self._search(inputs, sizes, rng)
         best = max(found, key=lambda one: one.score)
         self.dispersion_, self.tau_ = scale, inputs.tau
-        self._keep_scores(found)
+        self._keep_scores(compared or {one.size: Varied(one.score, one.n_occupied) for one in found})
         self._keep(best, inputs)
         if not self.converged_ and self.tol > 0:
             warn(NotConvergedWarning("VBHEM", "the bound", self.max_iter))
@@ -289,6 +296,17 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
             n_threads=threads,
         )  # fmt: skip
 
+    def _compared(self, inputs: _Inputs, sizes: list[Size], rng: np.random.Generator) -> dict[Size, Varied]:
+        """Return how well every size explains inputs that vary; nothing if that is not to be found out."""
+        if self.n_virtual != "auto" or len(sizes) == 1:
+            return {}
+        base, weights = sampled(self._searcher(inputs, [], 1).proper, inputs.h3m.weights, rng.spawn(1)[0])
+        search = VaryingClusters(
+            base=base, weights=weights, watch=lambda at: self._watcher(at, "varying members", len(sizes)),
+            n_threads=n_threads(self.n_jobs),
+        )  # fmt: skip
+        return search.compared(sizes)
+
     def _dispersion(self, inputs: _Inputs, sizes: list[Size]) -> float:
         """Return how much more members of a cluster differ than chance explains.
 
@@ -331,10 +349,10 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     # -- results
 
-    def _keep_scores(self, found: list[Found]) -> None:
-        self.sizes_ = np.array([one.size for one in found])
-        self.scores_ = np.array([one.score for one in found])
-        occupied = np.array([one.n_occupied for one in found])
+    def _keep_scores(self, tried: dict[Size, Varied]) -> None:
+        self.sizes_ = np.array(sorted(tried))
+        self.scores_ = np.array([tried[size].score for size in sorted(tried)])
+        occupied = np.array([tried[size].n_occupied for size in sorted(tried)])
         self.cluster_counts_ = np.unique(occupied)
         # A number of clusters may have been reached from several sizes; the best of each number of states counts.
         states = np.unique(self.sizes_[:, 1])
