@@ -12,12 +12,12 @@ from scipy.special import gammaln
 from vhem._support.arrays import FloatArray
 from vhem.bayes.beliefs import Beliefs
 from vhem.bayes.clusters import ClusterBeliefs, ClusterLearner, Clusters, VariationalClusters
-from vhem.bayes.priors import ROWS, prior_given, prior_like_data, with_rows
+from vhem.bayes.priors import ROWS, prior_given, typical_of, weak_prior, with_rows
 from vhem.bayes.records import Hyperparameters
 from vhem.em.cluster_starts import STARTS, CenterShape
 from vhem.em.loop import Limits, Run, Watch, run
 from vhem.em.sharding import Shards
-from vhem.emissions.gaussian import Gaussian
+from vhem.emissions.conjugate import Conjugate
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
@@ -70,8 +70,7 @@ class ClusterSearch:
     @property
     def diagonal(self) -> bool:
         """Whether covariances are diagonal."""
-        gaussian = self.proper.models.components
-        return isinstance(gaussian, Gaussian) and gaussian.is_diagonal
+        return all(array.ndim < 5 for name, array in self.proper.models.components.arrays().items() if "covars" in name)
 
     def starts(self, size: Size, rng: np.random.Generator) -> Iterator[tuple[str, np.random.Generator]]:
         """Yield the starts of one size: a single cluster of one state needs only one."""
@@ -113,25 +112,21 @@ class ClusterSearch:
         """Return the prior to begin with."""
         given, (K, S) = self.hyperparameters, size
         possible = np.ones((S, S), dtype=bool)
+        emissions: Conjugate
         if isinstance(given, Hyperparameters):
             emissions = prior_given(given, 1, self.proper.models.n_dims, self.diagonal)
             rows, weight = (given.eta0 or ROWS, given.epsilon0), given.alpha0
         else:
-            emissions = prior_like_data(*spread_of(self.proper), self.diagonal)
+            like = self.proper.models.components
+            emissions = weak_prior(like.take((0, 0, 0)), typical_of(like, shares_of_states(self.proper)), self.diagonal)
             rows, weight = (ROWS, ROWS), ROWS
         return ClusterBeliefs(np.full(K, float(weight)), with_rows(emissions, possible[0], possible, K, *rows))
 
 
-def spread_of(base: BaseModels) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of all virtual frames, as one group."""
-    gaussian = base.models.components
-    assert isinstance(gaussian, Gaussian)
+def shares_of_states(base: BaseModels) -> FloatArray:
+    """Return the shares of all virtual frames that each state has, (B, S)."""
     share = base.visits * base.counts[:, None]
-    share = (share / share.sum())[..., None]
-    means = gaussian.means[:, :, 0]
-    mean = (share * means).sum((0, 1))
-    variance = (share * (gaussian.variances[:, :, 0] + (means - mean) ** 2)).sum((0, 1))
-    return mean[None], variance[None]
+    return np.asarray(share / share.sum())
 
 
 def dispersion(search: ClusterSearch, size: Size) -> float:

@@ -16,7 +16,6 @@ from vhem.bayes.records import Hyperparameters, Posterior
 from vhem.em.loop import Limits, improved, run
 from vhem.em.parameters import check_values
 from vhem.em.sharding import Shards
-from vhem.emissions.gaussian import Gaussian
 from vhem.emissions.normal_wishart import NormalWishart
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
@@ -114,10 +113,13 @@ def base_models(base: H3M, diagonal: bool) -> Models:
             "VBHEM takes HMMs with one component per state, not {n}", "learn them with {n_mix:1}", n=base.n_mix
         )
     models = base.parameters if base.posterior is None else base.posterior.geometric()
-    gaussian = models.components
-    if not isinstance(gaussian, Gaussian):
-        return models
-    return models.with_components(gaussian.diagonal() if diagonal else gaussian.full())
+    return models.with_components(models.components.with_covariances("diag" if diagonal else "full"))
+
+
+def form_of(h3m: H3M) -> str:
+    """Return "full" if any covariances are matrices, else "diag"."""
+    arrays = h3m.emissions.arrays()
+    return "full" if any("covars" in name and array.ndim > 4 for name, array in arrays.items()) else "diag"
 
 
 def _checked_start(start: Posterior, h: Hyperparameters, d: int) -> Clusters:

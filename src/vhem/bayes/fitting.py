@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem.bayes.beliefs import Beliefs
 from vhem.bayes.empirical import GaussianStatistics, Learner, Ranges, RowStatistics
-from vhem.bayes.priors import ROWS, prior_given, prior_like_data, with_rows
+from vhem.bayes.priors import ROWS, prior_given, weak_prior, with_rows
 from vhem.bayes.records import Hyperparameters
 from vhem.bayes.variational import Variational, VariationalHMMs
 from vhem.em.fitting import given_start
@@ -119,7 +119,7 @@ def first_prior(scale: Scale, chains: Chains, plan: VBPlan) -> Beliefs:
     elif isinstance(given, Hyperparameters):
         emissions = prior_given(given, G, d, plan.diagonal)
     else:
-        emissions = prior_like_data(scale.mean, scale.variance, plan.diagonal)
+        emissions = weak_prior(scale.emissions, scale.typical, plan.diagonal)
     rows = (given.alpha0, given.epsilon0) if isinstance(given, Hyperparameters) else (ROWS, ROWS)
     return with_rows(emissions, *allowed(plan.shape.topology, plan.shape.n_states), len(chains.owner), *rows)
 

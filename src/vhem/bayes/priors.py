@@ -10,7 +10,14 @@ from vhem._support.arrays import BoolArray, FloatArray
 from vhem._support.errors import InputError
 from vhem.bayes.beliefs import Beliefs
 from vhem.bayes.records import Hyperparameters
+from vhem.emissions.components import Components, FamilyPrior
+from vhem.emissions.conjugate import Conjugate
+from vhem.emissions.conjugates import NATURAL
+from vhem.emissions.gaussian import Gaussian, GaussianPrior
+from vhem.emissions.linear import LinearFamily, LinearPrior
 from vhem.emissions.normal_wishart import NormalWishart
+from vhem.emissions.product import Product, ProductPrior
+from vhem.emissions.product_conjugate import ProductConjugate
 
 ROWS = 0.5  # pseudo-counts of every start and transition probability
 _SHARE = 0.1  # of the data's variance, that a state is expected to have
@@ -30,6 +37,35 @@ def prior_like_data(mean: FloatArray, variance: FloatArray, diagonal: bool) -> N
     rate = rate if diagonal else rate[..., None] * np.eye(d)
     ones = np.ones((G, 1))
     return NormalWishart(_BETA * ones, v * ones, mean[:, None], rate[:, None])
+
+
+def weak_prior(like: Components, typical: FamilyPrior, diagonal: bool) -> Conjugate:
+    """Return a weak prior for every group, in units of what is typical of its data, (G, 1); for any family."""
+    if isinstance(like, Product):
+        assert isinstance(typical, ProductPrior)
+        pairs = zip(like.parts, typical.parts, strict=True)
+        return ProductConjugate([weak_prior(part, own, diagonal) for part, own in pairs], like.columns)
+    if isinstance(typical, GaussianPrior):
+        return prior_like_data(typical.mean, typical.scale, diagonal)
+    assert isinstance(typical, LinearPrior)
+    if like.family not in NATURAL:
+        problem = "variational Bayes has no prior for {family} emissions"
+        raise InputError(problem, 'use method="em"', family=like.family)
+    return NATURAL[like.family].weak(like, typical.mean)
+
+
+def typical_of(components: Components, share: FloatArray) -> FamilyPrior:
+    """Return what is typical of all frames of components (B, S, 1), as one group; `share` (B, S) adds up to one."""
+    if isinstance(components, Product):
+        return ProductPrior(tuple(typical_of(part, share) for part in components.parts))
+    if isinstance(components, Gaussian):
+        means, wide = components.means[:, :, 0], share[..., None]
+        mean = (wide * means).sum((0, 1))
+        variance = (wide * (components.variances[:, :, 0] + (means - mean) ** 2)).sum((0, 1))
+        return GaussianPrior(count=0.0, mean=mean[None], scale=variance[None], floor=0 * variance[None])
+    assert isinstance(components, LinearFamily)
+    mean = np.einsum("bs,bsdp->dp", share, components.expected_statistics()[:, :, 0])
+    return LinearPrior(mean=mean[None], sums=0 * mean[None])
 
 
 def prior_given(h: Hyperparameters, n: int, d: int, diagonal: bool) -> NormalWishart:

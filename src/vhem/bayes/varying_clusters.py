@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vhem._support.arrays import FloatArray
-from vhem.bayes.cluster_search import EMPTY, Size, spread_of
+from vhem.bayes.cluster_search import EMPTY, Size, shares_of_states
+from vhem.bayes.priors import typical_of
 from vhem.em.cluster_starts import CenterShape, start_ward
 from vhem.em.loop import Limits, Watch, run
 from vhem.em.random_effects import VaryingItems
@@ -69,7 +70,8 @@ class VaryingClusters:
         shape = CenterShape(n_clusters=size.n_clusters, n_states=size.n_states, n_mix=1)
         start = start_ward(self.base, self.weights, shape, rng, self.n_threads)
         kind = VaryingItems if _gaussian(self.base).is_diagonal else FullVaryingItems
-        problem = kind(batch=VirtualItems(self.base), floor=_FLOOR * spread_of(self.base)[1][0])
+        typical: Any = typical_of(_gaussian(self.base), shares_of_states(self.base))
+        problem = kind(batch=VirtualItems(self.base), floor=_FLOOR * typical.scale[0])
         done = run(
             problem, problem.begin(start, np.full(len(start), 1 / len(start))), _LIMITS, self.watch(len(self.seen))
         )

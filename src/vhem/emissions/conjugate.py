@@ -43,6 +43,11 @@ class Conjugate(ABC):
     def lead(self) -> tuple[int, ...]:
         """The leading axes."""
 
+    @property
+    def layout(self) -> Any:
+        """The family in plain data, as files hold it."""
+        return self.family
+
     def arrays(self) -> dict[str, FloatArray]:
         """Return the parameters by name."""
         return {name: getattr(self, name) for name in self.fields}

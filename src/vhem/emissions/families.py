@@ -31,7 +31,7 @@ CHOICES: dict[str, type[Components]] = {**{family.family: family for family in _
 def of_layout(layout: Any, arrays: Mapping[str, FloatArray]) -> Components:
     """Return components of the families that `layout` names, made of their arrays; these are not checked."""
     if isinstance(layout, list):
-        parts = [of_layout(family, _of_part(arrays, i)) for i, (family, _) in enumerate(layout)]
+        parts = [of_layout(family, arrays_of_part(arrays, i)) for i, (family, _) in enumerate(layout)]
         return Product(parts, [columns for _, columns in layout])
     family = FAMILIES.get(layout) if isinstance(layout, str) else None
     if family is None or family is Product:
@@ -42,6 +42,7 @@ def of_layout(layout: Any, arrays: Mapping[str, FloatArray]) -> Components:
     return family.of(*(arrays[name] for name in family.fields))
 
 
-def _of_part(arrays: Mapping[str, FloatArray], i: int) -> dict[str, FloatArray]:
+def arrays_of_part(arrays: Mapping[str, FloatArray], i: int) -> dict[str, FloatArray]:
+    """Return the arrays of one part of a product under the names that it knows."""
     prefix = f"{i}."
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -150,6 +150,11 @@ class LinearFamily(Components):
     def statistics(self, X: FloatArray) -> FloatArray:
         """Return T(y) of every frame, (N, d, P); zeros where a value is missing."""
 
+    @property
+    def has_base(self) -> bool:
+        """Whether h is not one."""
+        return type(self).log_base is not LinearFamily.log_base
+
     def log_base(self, X: FloatArray) -> FloatArray:
         """Return log h(y) of every frame, (N,)."""
         return np.zeros(len(X))

@@ -206,7 +206,7 @@ class Product(Components):
     def maximised(self, sums: Sums, anchors: Components, prior: FamilyPrior | None) -> Maximised:
         """Return the parts that their sums make most likely."""
         made = [
-            part.maximised(_of_part(sums, i), about, None if prior is None else _parts(prior)[i])
+            part.maximised(sums_of_part(sums, i), about, None if prior is None else _parts(prior)[i])
             for i, (part, about) in enumerate(self._pairs(anchors))
         ]
         return Maximised(self._of([one.components for one in made]), any(one.far for one in made))
@@ -304,7 +304,8 @@ def _together(each: list[Sums]) -> Sums:
     return {"count": each[0]["count"], **named}
 
 
-def _of_part(sums: Sums, i: int) -> Sums:
+def sums_of_part(sums: Sums, i: int) -> Sums:
+    """Return the sums of one part under the names that it knows."""
     prefix = f"{i}."
     own = {name.removeprefix(prefix): array for name, array in sums.items() if name.startswith(prefix)}
     return {"count": sums["count"], **own}

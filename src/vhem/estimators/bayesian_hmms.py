@@ -62,17 +62,15 @@ def fit_bayesian(
     """Return one HMM per group, or per group and condition, with its posterior."""
     if plan.shape.n_mix > 1:
         raise ParameterError("n_mix", plan.shape.n_mix, "must be 1 for variational Bayes: states have one component")
-    if asked.template is not None and not isinstance(asked.template, Gaussian):
-        raise InputError(
-            "variational Bayes has no prior for {family} emissions", 'use method="em"', family=asked.template.family
-        )
+    _check_gaussian(asked)
     batch, chains = _grouped(data, groups, sample_weight, asked)
     vb = _plan(plan, asked, batch, callback, len(sizes))
     if vb.regions is not None:
         sizes = [vb.regions.lead[1]]
     elif not isinstance(plan.init, str):
         sizes = [int(plan.init.parameters.startprob.shape[1])]
-        vb = replace(vb, shape=replace(vb.shape, covariance_type=plan.init.covariance_type))
+        if isinstance(plan.init.emissions, Gaussian):
+            vb = replace(vb, shape=replace(vb.shape, covariance_type=plan.init.covariance_type))
     fits = fit_sizes(batch, chains, sizes, vb, rng)
     keeps_order = vb.regions is not None or plan.shape.topology != "ergodic" or not isinstance(plan.init, str)
     chosen = chosen_sizes(batch, chains, fits, keeps_order)
@@ -84,6 +82,16 @@ def fit_bayesian(
         h3m, n_iter, converged, sizes, chosen.scores[groups_of], bounds[groups_of], chosen.n_removed
     )  # fmt: skip
     return batch._replace(groups=chains.of_sequence, ids=chains.ids), made
+
+
+def _check_gaussian(asked: Bayesian) -> None:
+    """Refuse what only Gaussians have for other families."""
+    if asked.template is None or isinstance(asked.template, Gaussian):
+        return
+    given = {"regions": asked.regions is not None}
+    given["hyperparameters"] = isinstance(asked.hyperparameters, Hyperparameters)
+    for name in (name for name, is_given in given.items() if is_given):
+        raise InputError("{name} are those of Gaussian states, not {kind}", name=name, kind=asked.template.family)
 
 
 def _picked(fits: list[VBFits], size: IntArray, name: str) -> Any:

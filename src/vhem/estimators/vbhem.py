@@ -19,7 +19,7 @@ from vhem._support.saving import register_estimator
 from vhem.bayes.beliefs import expected_models
 from vhem.bayes.cluster_search import EMPTY, UNVISITED, ClusterSearch, Found, Size, dispersion
 from vhem.bayes.clusters import ClusterBeliefs, VariationalClusters
-from vhem.bayes.fit_vbhem import base_models
+from vhem.bayes.fit_vbhem import base_models, form_of
 from vhem.bayes.records import Hyperparameters
 from vhem.bayes.varying_clusters import Varied, VaryingClusters, sampled
 from vhem.em.cluster_starts import STARTS
@@ -189,7 +189,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         Parameters
         ----------
         X : H3M or list of HMM
-            The inputs, with one Gaussian per state.
+            The inputs, with one component per state.
         y : ignored
             Ignored; present for API consistency.
 
@@ -231,7 +231,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         check_is_fitted(self)
         h3m = check_h3m("X", X)
         check_dimensions("X", h3m, "centers_", self.centers_)
-        models = base_models(h3m, diagonal=self.centers_.covariance_type == "diag")
+        models = base_models(h3m, diagonal=form_of(self.centers_) == "diag")
         return expected_log_likelihood(models, self._expected_centers(), self.tau_, n_threads=n_threads(self.n_jobs))
 
     def score(self, X: H3M | HMM | list[HMM], y: Any = None) -> float:
@@ -244,12 +244,6 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     def _inputs(self, h3m: H3M) -> _Inputs:
         """Return the inputs with the numbers and the length of their virtual sequences."""
-        if not isinstance(h3m.emissions, Gaussian):
-            raise InputError(
-                "VBHEM is for HMMs with Gaussian states; there is no prior for {family} emissions",
-                "compare several numbers instead, such as {n_clusters:2-6}, or use VHEM",
-                family=h3m.emissions.family,
-            )
         known = h3m.posterior
         frames = None if known is None else known.n_frames.sum()
         if self.tau == "auto":
@@ -285,8 +279,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     def _searcher(self, inputs: _Inputs, names: list[str], threads: int) -> ClusterSearch:
         h3m, ones = inputs.h3m, np.ones(len(inputs.h3m))
-        form = self.covariance_type or h3m.covariance_type
-        models = h3m.parameters
+        models, form = h3m.parameters, self.covariance_type or form_of(h3m)
         models = models.with_components(models.components.with_covariances(form))
         proper = BaseModels.of(models, inputs.counts, ones, inputs.tau)
         taken = BaseModels.of(base_models(h3m, form == "diag"), inputs.counts, ones, inputs.tau)
@@ -298,7 +291,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     def _compared(self, inputs: _Inputs, sizes: list[Size], rng: np.random.Generator) -> dict[Size, Varied]:
         """Return how well every size explains inputs that vary; nothing if that is not to be found out."""
-        if self.n_virtual != "auto" or len(sizes) == 1:
+        if self.n_virtual != "auto" or len(sizes) == 1 or not isinstance(inputs.h3m.emissions, Gaussian):
             return {}
         base, weights = sampled(self._searcher(inputs, [], 1).proper, inputs.h3m.weights, rng.spawn(1)[0])
         search = VaryingClusters(

@@ -183,26 +183,22 @@ def _sorted(components: Components) -> tuple[list[_Leaf], list[_Leaf]]:
 # -- linear parts: the statistics of a family, and log h, unless it is zero, as one more with the coefficient 1
 
 
-def _has_base(leaf: _Leaf) -> bool:
-    return type(leaf.components).log_base is not LinearFamily.log_base
-
-
 def _statistics(leaf: _Leaf, X: FloatArray) -> Iterator[FloatArray]:
     yield leaf.components.statistics(X).reshape(len(X), -1)
-    if _has_base(leaf):
+    if leaf.components.has_base:
         yield leaf.components.log_base(X)[:, None]
 
 
 def _coefficients(leaf: _Leaf) -> Iterator[FloatArray]:
     eta = leaf.components.coefficients()
     yield eta.reshape(*leaf.components.lead, -1)
-    if _has_base(leaf):
+    if leaf.components.has_base:
         yield np.ones((*leaf.components.lead, 1))
 
 
 def _expected(leaf: _Leaf) -> Iterator[FloatArray]:
     yield leaf.components.expected_statistics().reshape(*leaf.components.lead, -1)
-    if _has_base(leaf):
+    if leaf.components.has_base:
         yield leaf.components.expected_log_base()[..., None]
 
 
@@ -316,7 +312,7 @@ def _linear_sums(linear: list[_Leaf], sums: FloatArray) -> Iterator[tuple[str, F
         shape = leaf.components.coefficients().shape
         size = shape[-2] * shape[-1]
         yield f"{leaf.prefix}statistics", np.ascontiguousarray(sums[..., at : at + size]).reshape(shape)
-        at += size + _has_base(leaf)  # whose sum is not needed
+        at += size + leaf.components.has_base  # whose sum is not needed
 
 
 def _table_sums(tables: list[_Table], counts: FloatArray) -> dict[str, FloatArray]:

@@ -12,8 +12,8 @@ from vhem._support.errors import InputError
 from vhem._support.immutable import frozen
 from vhem._support.saving import Kind, State, register
 from vhem.emissions.conjugate import Conjugate
+from vhem.emissions.conjugates import conjugate_of
 from vhem.emissions.dirichlet import deviation_of_rows, drawn_rows, geometric_rows, mean_rows
-from vhem.emissions.known import Known
 from vhem.emissions.normal_wishart import NormalWishart
 from vhem.kernels.models import Models
 
@@ -139,21 +139,20 @@ class ModelPosterior:
 def joint_posterior(parts: list[ModelPosterior | None]) -> ModelPosterior | None:
     """Return the posteriors of several mixtures as one, if all have one and all are of one kind."""
     known = [part for part in parts if part is not None]
-    kinds = {(type(part.emissions), *(array.ndim for array in part.emissions.arrays().values())) for part in known}
+    kinds = {
+        (str(part.emissions.layout), *(array.shape[2:] for array in part.emissions.arrays().values())) for part in known
+    }
     return ModelPosterior.joined(known) if len(known) == len(parts) and len(kinds) == 1 else None
-
-
-CONJUGATES: dict[str, type[Conjugate]] = {cls.family: cls for cls in (NormalWishart, Known)}
 
 
 def _pack(posterior: ModelPosterior) -> State:
     rows = {name: getattr(posterior, name) for name in _ROWS}
-    return {**rows, "family": posterior.emissions.family, **posterior.emissions.arrays()}
+    return {**rows, "family": posterior.emissions.layout, **posterior.emissions.arrays()}
 
 
 def _unpack(state: State) -> ModelPosterior:
-    cls: Any = CONJUGATES[state["family"]]
-    emissions = cls(*(state[name] for name in cls.fields))
+    own = {name: array for name, array in state.items() if name not in (*_ROWS, "family")}
+    emissions = conjugate_of(state["family"], own)
     made = ModelPosterior(**{name: state[name] for name in _ROWS}, emissions=emissions)
     _check(made)
     return made
