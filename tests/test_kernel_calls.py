@@ -32,12 +32,12 @@ def models(K, S=3, d=2, M=1, full=False):
     covars = np.ascontiguousarray(covars[..., None] * np.eye(d)) if full else covars
     return Models(*p, Gaussian(rng.normal(size=(K, S, M, d)), covars), np.full(K, S))
 
-def e_step(base, reduced, tau, n_threads=2, prune=False):
+def e_step(base, reduced, tau, n_threads=2, prune=False, early_stop=False):
     K = len(base)
     return compiled.e_step(
         base=base, occupancy=np.full(base.startprob.shape, tau / base.startprob.shape[1]), counts=np.ones(K),
         scales=np.ones(K), reduced=reduced, log_weights=np.full(len(reduced), -np.log(len(reduced))),
-        anchors=reduced.components, tau=tau, prune=prune, early_stop=False, want_responsibilities=False,
+        anchors=reduced.components, tau=tau, prune=prune, early_stop=early_stop, want_responsibilities=False,
         n_threads=n_threads)
 
 def frames(T, n=1, d=2):
@@ -148,10 +148,10 @@ def limit(more):
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are set and measured as Linux does it")
 def test_too_little_memory_is_a_memory_error():
     code = """
-    base, reduced = models(4, 60), models(2, 60)
-    limit(200 << 20)
+    base, reduced = models(4, 200), models(2, 200)
+    limit(100 << 20)
     try:
-        e_step(base, reduced, 100_000)
+        e_step(base, reduced, 20)
     except MemoryError as error:
         print("MemoryError:", error)
     print(e_step(base, reduced, 2)[0] < 0)
@@ -160,6 +160,20 @@ def test_too_little_memory_is_a_memory_error():
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("MemoryError: there is not enough memory for this computation"), done.stdout
     assert done.stdout.endswith("True\n"), "the next call works"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits are set and measured as Linux does it")
+def test_the_memory_of_the_e_step_does_not_depend_on_tau():
+    """Kept whole, 10,000 steps of 17 states would take 740 MB."""
+    code = """
+    base, reduced = models(2, 17), models(1, 17)
+    limit(100 << 20)
+    whole = e_step(base, reduced, 10_000, n_threads=1)
+    early = e_step(base, reduced, 10_000, n_threads=1, early_stop=True)
+    print(abs(whole[0] / early[0] - 1) < 1e-9, np.allclose(whole[2].trans, early[2].trans, rtol=1e-9))
+    """
+    done = in_a_process(code, LITTLE_MEMORY)
+    assert (done.returncode, done.stdout) == (0, "True True\n"), done.stderr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits are set and measured as Linux does it")

@@ -290,6 +290,37 @@ def test_early_stop_with_base_models_that_never_settle(native):
     assert_same(statistics(base, reduced, 200, Shortcuts(False, True), n_virtual=0.01), full)
 
 
+def random_left_right(rng, K, S=4, d=2):
+    """HMMs whose states pass in order and whose last is never left; nothing says that two of them match."""
+    transmat = np.eye(S) * np.concatenate([rng.uniform(0.3, 0.9, (K, S - 1)), np.ones((K, 1))], axis=1)[:, None, :]
+    transmat[:, np.arange(S - 1), np.arange(1, S)] = 1 - np.diagonal(transmat, axis1=1, axis2=2)[:, :-1]
+    start = np.tile(np.eye(S)[0], (K, 1))
+    return H3M.from_arrays(start, transmat, 3 * rng.standard_normal((K, S, d)), rng.uniform(0.5, 2, (K, S, d)))
+
+
+@pytest.mark.parametrize("tau", [2, 10, 60, 300])
+def test_left_right_models_that_drift_apart(native, tau):
+    """In the end some states fall behind evenly for ever, which is where the recursion in logs stops early."""
+    rng = np.random.default_rng(tau)
+    base, reduced = random_left_right(rng, 9), random_left_right(rng, 3)
+    expected = reference.expected_log_likelihood(base.parameters, reduced.parameters, tau)
+    for stop in (True, False):
+        J = vhem.expected_log_likelihood(base.parameters, reduced.parameters, tau, early_stop=stop)
+        np.testing.assert_allclose(J, expected, rtol=1e-11)
+    short = statistics(base, reduced, tau, Shortcuts(prune=False, early_stop=True), n_virtual=0.01)
+    assert_same(short, statistics(base, reduced, tau, n_virtual=0.01))
+
+
+def test_steps_that_do_not_fit_into_memory_are_made_again(native):
+    """Of 17 states, less than 500 steps are kept."""
+    rng = np.random.default_rng(0)
+    base, reduced = random_h3m(rng, 1, 17, 1, 2), random_h3m(rng, 1, 17, 1, 2)
+    found = statistics(base, reduced, 1000, n_virtual=1.0)
+    both = (base.parameters, reduced.parameters)
+    *_, sums = reference.e_step(*both, np.zeros(1), np.ones(1), np.ones(1), reduced.parameters.components, 1000)
+    np.testing.assert_allclose(found.sums.trans, sums.trans, rtol=1e-9)
+
+
 @pytest.mark.parametrize("separation", [1.0, 30.0, 1000.0])
 def test_left_right_models_far_apart(engine, separation, monkeypatch):
     base = H3M([left_right(4, separation), left_right(3, separation, stay=0.5)])

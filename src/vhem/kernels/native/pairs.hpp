@@ -1,26 +1,28 @@
 // The recursions of MATH section 1 for one pack: kLanes pairs (base HMM i, reduced HMM j), one pair per lane.
 //
 // Two forms of the same equations. The fast one exponentiates once per (γ,σ,t) and multiplies by the transition matrix;
-// it is exact unless a product falls below kLeastProduct, which it reports per lane. The careful one keeps everything in logs,
-// one exponential per non-zero transition, and takes the lanes that the fast one gave up: left-right models, mostly.
+// it is exact unless a product falls below kLeastProduct, and then gives up. The careful one (careful_pairs.hpp) keeps
+// everything in logs, one exponential per non-zero transition, and takes the packs that the fast one gave up: left-right
+// models, mostly.
 #pragma once
 
-#include <initializer_list>
-
-#include "threads.hpp"
+#include "tape.hpp"
 
 namespace {
+
+constexpr double kRoundingOfLogs = 4e-16;  // of Y relative to its size: far behind, Y changes by this much for ever
 
 // One pack's inputs, working memory and results. Base states β,γ < B, reduced states ρ,σ < R; matrices are row-major.
 // Lanes with fewer states than B or R carry copies of their state 0 that nothing leads to (see Block::load).
 struct Pack {
     int B = 0, R = 0;
-    vec *pi_b, *A_b, *pi_r, *A_r, *log_A_r, *E;  // inputs
-    vec *Y, *T, *m, *g, *q, *nu, *r;             // working memory
+    vec *pi_b, *A_b, *pi_r, *A_r, *E;            // inputs
+    vec *Y, *T, *m, *g, *q, *nu, *r, *spare;     // working memory
     vec J, lowest;                               // results of backward(); fast form: valid where lowest >= kLeastProduct
     vec *nu1, *N, *xi;                           // results of forward(): ν̂₁(σ), ν̂(β,ρ), ξ̂(ρ,σ) for one virtual sequence
-    int steps = 0;                               // backward steps kept in the history
+    int steps = 0;                               // backward steps that were made
     int stretch = 0;                             // steps replaced by the stationary stretch
+    Tape tape;                                   // W and Q (in logs: Y and T) of every step
     VecArray scratch;                            // of stationary_share()
 
     void reserve(int b, int r) {
@@ -30,17 +32,13 @@ struct Pack {
         memory_.resize(static_cast<size_t>(4 * b + 2 * r + bb + 3 * rr + 6 * br));
         vec* p = memory_.data();
         auto take = [&](vec*& field, int n) { field = p, p += n; };
-        take(pi_b, b), take(A_b, bb), take(pi_r, r), take(A_r, rr), take(log_A_r, rr), take(E, br);
-        take(Y, br), take(T, br), take(m, b), take(g, b), take(q, b), take(nu, br), take(this->r, br);
+        take(pi_b, b), take(A_b, bb), take(pi_r, r), take(A_r, rr), take(E, br);
+        take(Y, br), take(T, br), take(m, b), take(g, b), take(q, b), take(nu, br), take(this->r, br), take(spare, rr);
         take(nu1, r), take(N, br), take(xi, rr);
     }
-    // W (or Y in the careful form) and Q (or T) of backward step k.
-    vec* first(int k) { return history_.data() + static_cast<size_t>(2 * k) * B * R; }
-    vec* second(int k) { return first(k) + static_cast<size_t>(B) * R; }
-    void keep(int k) { history_.resize(static_cast<size_t>(2 * (k + 1)) * B * R); }
 
    private:
-    VecArray memory_, history_;
+    VecArray memory_;
 };
 
 // y[0..n) = init + Σ_k x[k] M[k*stride + ·]: the inner product all recursions are made of. N > 0 fixes n for the compiler,
@@ -74,7 +72,7 @@ inline vec split_row(const vec* row, int R, vec* Y) {
 }
 
 // One step of Y and m from T(γ,ρ) = logsumexp_σ(…) - m(γ): Y_new, m_new = split( E + A_b (T + m) ). Leaves the increment
-// of m in g, and returns max |ΔY| if somebody watches. `row` is room for R registers.
+// of m in g, and returns max |ΔY|, less what rounding may be of it, if somebody watches. `row` is room for R registers.
 template <int RT, bool kWatched>
 inline vec advance(Pack& p, vec* row, vec* next_m) {
     const int B = p.B, R = RT ? RT : p.R;
@@ -87,7 +85,7 @@ inline vec advance(Pack& p, vec* row, vec* next_m) {
         for (int k = 0; k < B; ++k) carried = fma(p.A_b[b * B + k], p.m[k], carried);
         for (int c = 0; c < R; ++c) {
             const vec y = row[c] - top;
-            if (kWatched) change = vmax(change, vabs(y - p.Y[b * R + c]));
+            if (kWatched) change = vmax(change, fma(splat(kRoundingOfLogs), y, vabs(y - p.Y[b * R + c])));  // y ≤ 0
             p.Y[b * R + c] = y;
         }
         p.g[b] = top;
@@ -97,12 +95,11 @@ inline vec advance(Pack& p, vec* row, vec* next_m) {
     return change;
 }
 
-// W = exp Y and Q = A_r W for every base state, kept as step k of the history; T = log Q.
+// W = exp Y and Q = A_r W for every base state; T = log Q.
 template <int RT>
-inline void weigh(Pack& p, int k) {
+inline void weigh(Pack& p, vec* W, vec* Q) {
     const int B = p.B, R = RT ? RT : p.R;
-    p.keep(k);
-    vec *W = p.first(k), *Q = p.second(k), lowest = p.lowest;
+    vec lowest = p.lowest;
     for (int e = 0; e < B * R; ++e) W[e] = vexp(p.Y[e]);
     for (int b = 0; b < B; ++b)
         for (int c = 0; c < R; ++c) {
@@ -156,19 +153,26 @@ inline vec stationary_share(Pack& p, int K) {
     return share;
 }
 
-// Backward pass, fast form. Leaves J, and in `lowest` the smallest number that a logarithm was taken of.
+inline bool lost(const Pack& p) { return !(smallest(p.lowest) >= kLeastProduct); }
+
+// Backward pass, fast form. Leaves J, and in `lowest` the smallest number that a logarithm was taken of; ends early if that
+// is too small in any lane.
 template <int RT>
 void backward_fast(Pack& p, int tau, bool early_stop, Worker& worker) {
     const int B = p.B, R = RT ? RT : p.R;
     p.lowest = splat(1.0);
     p.stretch = 0;
+    p.tape.begin(B * R, tau - 1);
     for (int b = 0; b < B; ++b) p.m[b] = split_row(p.E + b * R, R, p.Y + b * R);
     vec earlier = splat(1e300);
     int k = 0;
     while (k < tau - 1) {
         worker.checkpoint_at(k);
-        weigh<RT>(p, k++);
-        if (!early_stop || k % kLookEvery || tau - 1 - k < kLeastStretch) {
+        const Tape::Step step = p.tape.record(k++, p.Y);
+        weigh<RT>(p, step.first, step.second);
+        const bool look = k % kLookEvery == 0;
+        if (look && lost(p)) return;
+        if (!early_stop || !look || tau - 1 - k < kLeastStretch) {
             advance<RT, false>(p, p.r, p.q);
             continue;
         }
@@ -180,8 +184,9 @@ void backward_fast(Pack& p, int tau, bool early_stop, Worker& worker) {
         earlier = change;
     }
     p.steps = k;
-    weigh<RT>(p, k);  // time 1, and every step of the stretch
-    const vec* W = p.first(k);
+    const Tape::Step last = p.tape.last();  // time 1, and every step of the stretch
+    weigh<RT>(p, last.first, last.second);
+    const vec* W = last.first;
     p.J = p.stretch ? stationary_share(p, p.stretch) : vec{};
     for (int b = 0; b < B; ++b) {
         vec sum = {};
@@ -213,21 +218,20 @@ inline vec forward_step(Pack& p, const vec* W, const vec* Q, vec* xi) {
     return change;
 }
 
-// The stationary stretch: the same linear map over and over, until ν stands still; the rest is a multiple.
-template <int RT>
-void forward_stretch(Pack& p, Worker& worker) {
-    const int n = p.B * (RT ? RT : p.R), RR = p.R * p.R;
-    const vec *W = p.first(p.steps), *Q = p.second(p.steps);
+// The stationary stretch: the same linear map over and over, until ν stands still; the rest is a multiple. step(xi) makes one
+// step of ν, adds to xi and returns max |Δν|; `once` is room for a matrix like xi.
+template <class Step>
+void forward_stretch(Pack& p, vec* once, Worker& worker, Step step) {
+    const int n = p.B * p.R, RR = p.R * p.R;
     vec earlier = splat(1e300);
     for (int k = p.stretch; k > 0; --k) {
         worker.checkpoint_at(k);
-        const vec change = forward_step<RT, true>(p, W, Q, p.xi);
+        const vec change = step(p.xi);
         for (int e = 0; e < n; ++e) p.N[e] += p.nu[e];
         if (k % kLookEvery || k < kLeastStretch) continue;
         if (settled(change, earlier, kStationaryShares)) {
-            vec* once = p.log_A_r;  // not in use in the fast form
             for (int e = 0; e < RR; ++e) once[e] = vec{};
-            forward_step<RT, false>(p, W, Q, once);
+            step(once);
             for (int e = 0; e < n; ++e) p.N[e] += static_cast<double>(k - 1) * p.nu[e];
             for (int e = 0; e < RR; ++e) p.xi[e] += static_cast<double>(k - 1) * once[e];
             return;
@@ -236,93 +240,34 @@ void forward_stretch(Pack& p, Worker& worker) {
     }
 }
 
-// Forward pass, fast form, over the history that backward_fast left.
+// Forward pass, fast form, over the steps that backward_fast made.
 template <int RT>
 void forward_fast(Pack& p, Worker& worker) {
     const int B = p.B, R = RT ? RT : p.R;
-    const vec* W = p.first(p.steps);
+    const Tape::Step last = p.tape.last();
     for (int c = 0; c < R; ++c) p.nu1[c] = vec{};
     for (int b = 0; b < B; ++b) {
         const vec scale = p.pi_b[b] * reciprocal(p.q[b]);
         for (int c = 0; c < R; ++c) {
-            const vec v = W[b * R + c] * p.pi_r[c] * scale;
+            const vec v = last.first[b * R + c] * p.pi_r[c] * scale;
             p.nu[b * R + c] = p.N[b * R + c] = v;
             p.nu1[c] += v;
         }
     }
     for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
-    if (p.stretch) forward_stretch<RT>(p, worker);
-    for (int k = p.steps - 1; k >= 0; --k) {
+    if (p.stretch)
+        forward_stretch(p, p.spare, worker, [&](vec* xi) { return forward_step<RT, true>(p, last.first, last.second, xi); });
+    const auto made_again = [&](Tape::Step step) {
+        worker.checkpoint();
+        weigh<RT>(p, step.first, step.second);
+        advance<RT, false>(p, p.r, p.q);
+    };
+    p.tape.rewind(p.steps, p.Y, made_again, [&](int k, Tape::Step step) {
         worker.checkpoint_at(k);
-        forward_step<RT, false>(p, p.first(k), p.second(k), p.xi);
+        forward_step<RT, false>(p, step.first, step.second, p.xi);
         for (int e = 0; e < B * R; ++e) p.N[e] += p.nu[e];
-    }
+    });
     for (int e = 0; e < R * R; ++e) p.xi[e] *= p.A_r[e];
-}
-
-// T(γ,ρ) = logsumexp_σ( log a_ρσ + Y(γ,σ) ) with a maximum of its own for every (γ,ρ).
-inline vec log_sum(const vec* log_a, const vec* y, int R) {
-    vec top = log_a[0] + y[0], sum = {};
-    for (int s = 1; s < R; ++s) top = vmax(top, log_a[s] + y[s]);
-    for (int s = 0; s < R; ++s) sum += vexp(log_a[s] + y[s] - top);
-    return top + vlog(sum);
-}
-
-// Backward pass in logs. `log_A_r` must be filled, with kLogZero for log 0.
-inline void backward_careful(Pack& p, int tau, Worker& worker) {
-    const int B = p.B, R = p.R;
-    for (int b = 0; b < B; ++b) p.m[b] = split_row(p.E + b * R, R, p.Y + b * R);
-    for (int k = 0; k < tau - 1; ++k) {
-        worker.checkpoint();
-        p.keep(k);
-        for (int b = 0; b < B; ++b)
-            for (int c = 0; c < R; ++c) {
-                p.first(k)[b * R + c] = p.Y[b * R + c];
-                p.second(k)[b * R + c] = p.T[b * R + c] = log_sum(p.log_A_r + c * R, p.Y + b * R, R);
-            }
-        advance<0, false>(p, p.r, p.q);
-    }
-    p.steps = tau - 1;
-    p.stretch = 0;
-    p.J = vec{};
-    for (int c = 0; c < R; ++c)  // nu1 is free until the forward pass: log π
-        for (int l = 0; l < kLanes; ++l) p.nu1[c][l] = p.pi_r[c][l] > 0 ? std::log(p.pi_r[c][l]) : kLogZero;
-    for (int b = 0; b < B; ++b) {
-        p.q[b] = log_sum(p.nu1, p.Y + b * R, R);
-        p.J = fma(p.pi_b[b], p.q[b] + p.m[b], p.J);
-    }
-}
-
-// exp(x) for any x: a zero probability times it is zero, never NaN.
-inline vec bounded_exp(vec x) { return vexp(vmin(x, splat(709.0))); }
-
-// Forward pass over the history that backward_careful left.
-inline void forward_careful(Pack& p, Worker& worker) {
-    const int B = p.B, R = p.R;
-    for (int c = 0; c < R; ++c) p.nu1[c] = vec{};
-    for (int b = 0; b < B; ++b)
-        for (int c = 0; c < R; ++c) {
-            const vec v = p.pi_b[b] * p.pi_r[c] * bounded_exp(p.Y[b * R + c] - p.q[b]);
-            p.nu[b * R + c] = p.N[b * R + c] = v;
-            p.nu1[c] += v;
-        }
-    for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
-    for (int k = p.steps - 1; k >= 0; --k) {
-        worker.checkpoint();
-        const vec *Y = p.first(k), *T = p.second(k);
-        for (int b = 0; b < B; ++b)
-            combine<0>(R, B, p.A_b + b, B, p.nu, R, [](int) { return vec{}; },
-                       [&](int c, vec v) { p.r[b * R + c] = v; });
-        for (int e = 0; e < B * R; ++e) p.nu[e] = vec{};
-        for (int b = 0; b < B; ++b)
-            for (int c = 0; c < R; ++c)
-                for (int s = 0; s < R; ++s) {
-                    const vec v = p.r[b * R + c] * p.A_r[c * R + s] * bounded_exp(Y[b * R + s] - T[b * R + c]);
-                    p.nu[b * R + s] += v;
-                    p.xi[c * R + s] += v;
-                }
-        for (int e = 0; e < B * R; ++e) p.N[e] += p.nu[e];
-    }
 }
 
 // The fast form is compiled for each small number of reduced states, and once for any.

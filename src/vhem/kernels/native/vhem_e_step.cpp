@@ -8,9 +8,9 @@
 #include <chrono>
 #include <memory>
 
+#include "careful_pairs.hpp"
 #include "families/parts.hpp"
 #include "models.hpp"
-#include "pairs.hpp"
 
 namespace {
 
@@ -116,7 +116,8 @@ class Block {
     std::vector<Slot> slots_, passed_over_;
     std::vector<WeightedRow> rows_;
     std::vector<size_t> order_, place_;  // slots by cluster, and where each cluster's end
-    Pack pack_, careful_;
+    Pack pack_;
+    CarefulPack careful_;
     Pair loaded_[kLanes];
     VecArray scratch_;
 
@@ -257,57 +258,46 @@ class Block {
             const int n = static_cast<int>(std::min<long>(kLanes, size_ - i));
             for (long c = 0; c < (pass_.diagonal ? 1 : n_clusters_); ++c) {
                 for (int l = 0; l < n; ++l) pairs[l] = {i + l, pass_.diagonal ? begin_ + i + l : c};
-                const unsigned lost = run_backward(pairs, n);
+                const Pack& pack = run_backward(pairs, n);
                 for (int l = 0; l < n; ++l) {
                     const long row = begin_ + pairs[l].i;
-                    pass_.J[pass_.diagonal ? row : row * n_clusters_ + c] = (lost >> l & 1 ? careful_ : pack_).J[l];
+                    pass_.J[pass_.diagonal ? row : row * n_clusters_ + c] = pack.J[l];
                 }
             }
         }
     }
 
-    // Backward passes of n pairs in pack_; the lanes returned as bits were too much for the fast form and are in careful_.
-    unsigned run_backward(const Pair* pairs, int n) {
+    // Backward passes of n pairs, in pack_ or, if that was too much for the fast form, in careful_.
+    Pack& run_backward(const Pair* pairs, int n) {
         worker_.checkpoint();
         load_pack(pack_, pairs, n);
         backward(pack_, job_.recursion.tau, job_.recursion.early_stop, worker_);
-        unsigned lost = 0;
-        for (int l = 0; l < n; ++l) lost |= static_cast<unsigned>(!(pack_.lowest[l] >= kLeastProduct)) << l;
-        if (lost) {
-            for (auto& pair : loaded_) pair.i = -1;
-            load_pack(careful_, pairs, n);
-            for (auto& pair : loaded_) pair.i = -1;
-            for (int e = 0; e < careful_.R * careful_.R; ++e)
-                for (int l = 0; l < kLanes; ++l)
-                    careful_.log_A_r[e][l] = careful_.A_r[e][l] > 0 ? std::log(careful_.A_r[e][l]) : kLogZero;
-            backward_careful(careful_, job_.recursion.tau, worker_);
-        }
-        return lost;
+        if (!lost(pack_)) return pack_;
+        for (auto& pair : loaded_) pair.i = -1;
+        load_pack(careful_, pairs, n);
+        for (auto& pair : loaded_) pair.i = -1;
+        backward_careful(careful_, job_.recursion.tau, job_.recursion.early_stop, worker_);
+        return careful_;
     }
 
     void evaluate(const Pair* pairs, int n, Totals<Family>& totals) {
-        const unsigned lost = run_backward(pairs, n);
-        bool fast = false, careful = false;
+        const Pack& pack = run_backward(pairs, n);
         double logits[kLanes];
         for (int l = 0; l < n; ++l) {
-            const Pack& pack = lost >> l & 1 ? careful_ : pack_;
             logits[l] = logit(pairs[l], pack.J[l]);
             best_[pairs[l].i] = std::max(best_[pairs[l].i], logits[l]);
         }
         totals.evaluated += n;
         unsigned matters = 0;
-        for (int l = 0; l < n; ++l) {
-            if (logits[l] < threshold(pairs[l])) {
-                passed_over_.push_back({pairs[l].i, pairs[l].c, logits[l], 0});
-                continue;
-            }
-            matters |= 1u << l;
-            (lost >> l & 1 ? careful : fast) = true;
-        }
-        if (fast) forward(pack_, worker_);
-        if (careful) forward_careful(careful_, worker_);
         for (int l = 0; l < n; ++l)
-            if (matters >> l & 1) keep(pairs[l], logits[l], lost >> l & 1 ? careful_ : pack_, l);
+            if (logits[l] < threshold(pairs[l]))
+                passed_over_.push_back({pairs[l].i, pairs[l].c, logits[l], 0});
+            else
+                matters |= 1u << l;
+        if (!matters) return;
+        &pack == &careful_ ? forward_careful(careful_, worker_) : forward(pack_, worker_);
+        for (int l = 0; l < n; ++l)
+            if (matters >> l & 1) keep(pairs[l], logits[l], pack, l);
         totals.forwarded += __builtin_popcount(matters);
     }
 

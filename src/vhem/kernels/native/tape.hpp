@@ -1,0 +1,93 @@
+// What a forward pass needs of the backward steps before it, in memory that does not depend on their number.
+//
+// The first steps are kept as they are made, up to kTapeBytes. Of those beyond, only every so many-th Y is kept, a mark; from a
+// mark the steps up to the next are made again when the forward pass comes to them, if there are too many by way of further
+// marks in between. So short recursions are made once, and one of n steps about log n / log kMarks times.
+#pragma once
+
+#include <algorithm>
+
+#include "threads.hpp"
+
+namespace {
+
+class Tape {
+    static constexpr int kMarks = 32, kLeastKept = 16;  // marks per level; steps that are kept even if they are large
+
+    VecArray kept_, again_, marks_;
+    int size_ = 0, capacity_ = 0;
+    long stride_ = 0;  // between marks of the first level
+
+   public:
+    struct Step {
+        vec *first, *second;  // matrices of `size` registers
+    };
+
+    // For at most n_steps of matrices of `size` registers. Memory is taken as it is needed.
+    void begin(int size, long n_steps) {
+        size_ = size;
+        const long room = kTapeBytes / static_cast<long>(2 * size * sizeof(vec));
+        capacity_ = static_cast<int>(std::clamp<long>(room, kLeastKept, std::max<long>(n_steps, kLeastKept)));
+        stride_ = n_steps <= capacity_ ? 0 : (n_steps - capacity_ + kMarks - 1) / kMarks;
+        again_.resize(static_cast<size_t>(2 * size));
+        if (stride_) marks_.resize(static_cast<size_t>(kMarks) * size);
+    }
+
+    // Where backward step k is to be written, and Y as it is before it.
+    Step record(long k, const vec* Y) {
+        if (k < capacity_) {
+            kept_.resize(static_cast<size_t>(2 * (k + 2)) * size_);
+            return slot(kept_, k + 1);
+        }
+        if ((k - capacity_) % stride_ == 0) std::copy_n(Y, size_, mark(0, (k - capacity_) / stride_));
+        return slot(again_, 0);
+    }
+
+    // The place of what comes after all steps.
+    Step last() { return kept_.resize(static_cast<size_t>(2 * size_)), slot(kept_, 0); }
+
+    // Calls use(k, step) for k = n_steps - 1 … 0. make(step) makes a step again from Y, and leaves the next Y there.
+    template <class Make, class Use>
+    void rewind(long n_steps, vec* Y, Make make, Use use) {
+        if (n_steps > capacity_) segments(0, capacity_, n_steps, stride_, Y, make, use);
+        for (long k = std::min<long>(n_steps, capacity_) - 1; k >= 0; --k) use(k, slot(kept_, k + 1));
+    }
+
+   private:
+    Step slot(VecArray& array, long k) const {
+        vec* first = array.data() + static_cast<size_t>(2 * k) * size_;
+        return {first, first + size_};
+    }
+    vec* mark(int level, long n) { return marks_.data() + static_cast<size_t>(level * kMarks + n) * size_; }
+
+    // Steps [begin, end), of which this level has marks every `stride`.
+    template <class Make, class Use>
+    void segments(int level, long begin, long end, long stride, vec* Y, const Make& make, const Use& use) {
+        for (long n = (end - begin - 1) / stride; n >= 0; --n) {
+            const long from = begin + n * stride, to = std::min(end, from + stride);
+            std::copy_n(mark(level, n), size_, Y);
+            to - from <= capacity_ ? again(from, to, make, use) : divided(level + 1, from, to, Y, make, use);
+        }
+    }
+
+    template <class Make, class Use>
+    void again(long begin, long end, const Make& make, const Use& use) {
+        again_.resize(static_cast<size_t>(2 * (end - begin)) * size_);
+        for (long k = begin; k < end; ++k) make(slot(again_, k - begin));
+        for (long k = end - 1; k >= begin; --k) use(k, slot(again_, k - begin));
+    }
+
+    template <class Make, class Use>
+    void divided(int level, long begin, long end, vec* Y, const Make& make, const Use& use) {
+        marks_.resize(static_cast<size_t>((level + 1) * kMarks) * size_);
+        const long stride = (end - begin + kMarks - 1) / kMarks;
+        const long last_mark = begin + (end - begin - 1) / stride * stride;
+        for (long k = begin; k <= last_mark; ++k) {
+            if ((k - begin) % stride == 0) std::copy_n(Y, size_, mark(level, (k - begin) / stride));
+            if (k < last_mark) make(slot(again_, 0));
+        }
+        segments(level, begin, end, stride, Y, make, use);
+    }
+};
+
+}  // namespace
