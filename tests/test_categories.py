@@ -240,6 +240,12 @@ def test_tables_of_several_channels_are_joined_by_id(tmp_path):
         assert read_sequences([work, home], wide="y*").decoded(0)[1] == ["job", None]
 
 
+def test_weights_of_joined_tables_are_a_column_of_the_first(tmp_path):
+    work = written(tmp_path, "id,w,y1,y2\n1,0.5,school,job\n2,2,job,job\n", "work.csv")
+    home = written(tmp_path, "id,y1,y2\n2,own,own\n1,parents,own\n", "home.csv")
+    assert read_sequences([work, home], wide="y*", weights="w").weights.tolist() == [0.5, 2.0]
+
+
 def test_a_wide_table_read_as_long_gets_a_hint(tmp_path):
     text = "id,y1,y2\n" + "".join(f"{i},{i},{i + 1}\n" for i in range(5))
     with pytest.warns(InputWarning, match="name its columns with wide, as a range"):

@@ -454,7 +454,7 @@ def test_poisson_likelihoods_are_hmmlearns():
         ("zero-gamma", -1.0, "negative"),
         ("beta", 1.0, "not between 0 and 1"),
         ("beta", 40.0, "divide percentages by 100"),
-        ("vonmises", 90.0, "are these degrees"),
+        ("vonmises", 90.0, "if these are degrees"),
     ],
 )
 def test_values_that_cannot_be_are_refused_by_name(family, value, words):
@@ -462,6 +462,12 @@ def test_values_that_cannot_be_are_refused_by_name(family, value, words):
     ys = vhem.Sequences([[good] * 5, [good, good, value, good]], ids=["ann", "bob"])
     with pytest.raises(vhem.InputError, match=rf"sequence 1 \(id 'bob'\) has .* at frame 2, dimension 0, .*{words}"):
         vhem.fit_hmms(ys, 1, emissions=family)
+
+
+def test_values_that_cannot_be_are_refused_by_the_name_of_their_column():
+    ys = vhem.Sequences([[[1.0, 2.0], [1.0, -1.0]]], channels=["step", "calls"])
+    with pytest.raises(vhem.InputError, match="sequence 0 has -1 at frame 1, column 'calls', which is negative"):
+        vhem.fit_hmms(ys, 1, emissions={"step": "gamma", "calls": "poisson"})
 
 
 def test_values_that_cannot_be_are_refused_at_score_too():

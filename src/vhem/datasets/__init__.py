@@ -6,7 +6,7 @@ from vhem.datasets.handwriting import HandwritingData, load_character_trajectori
 from vhem.datasets.labelled_series import LabelledSeries, load_labelled_series
 from vhem.datasets.motion import MotionData, load_cmu_motion
 from vhem.datasets.music import MusicData, load_cal500, load_gtzan_features
-from vhem.datasets.packaged import Clicks, LifeCourses, load_biofam, load_clicks, load_measles, load_mvad
+from vhem.datasets.packaged import Clicks, LifeCourses, Measles, load_biofam, load_clicks, load_measles, load_mvad
 from vhem.datasets.simulated import SimulatedStudy, simulated_study
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "HandwritingData",
     "LabelledSeries",
     "LifeCourses",
+    "Measles",
     "MotionData",
     "MusicData",
     "SimulatedStudy",

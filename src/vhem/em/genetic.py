@@ -26,6 +26,13 @@ _LEAST_WEIGHT = 0.01  # of a cluster in a child, as a share of the average
 Solution = tuple[Models, FloatArray]  # the HMMs of the clusters, and their weights
 
 
+class Effort(NamedTuple):
+    """How long to search."""
+
+    patience: int  #: children without a higher bound after which the search ends
+    n_iter: int  #: iterations of EM that a child gets
+
+
 class Species(NamedTuple):
     """What the search must know about a problem."""
 
@@ -36,15 +43,17 @@ class Species(NamedTuple):
     mutated: Callable[[Solution, np.random.Generator], Solution]  #: the same with one cluster made anew
 
 
-def evolved(species: Species, starts: list[Any], rng: np.random.Generator, limits: Limits) -> tuple[Run, list[Run]]:
+def evolved(
+    species: Species, starts: list[Any], rng: np.random.Generator, limits: Limits, effort: Effort | None = None
+) -> tuple[Run, list[Run]]:
     """Return the best run that was found, and those of the starts, of which none is better."""
-    problem = species.problem
+    problem, effort = species.problem, effort or Effort(_PATIENCE, _ITERATIONS)
     first = [run(problem, start, limits) for start in starts]
     population, stale = list(first), 0
-    brief = Limits(max_iter=_ITERATIONS, tol=limits.tol, clock=limits.clock)
+    brief = Limits(max_iter=effort.n_iter, tol=limits.tol, clock=limits.clock)
     near = limits.tol * float(problem.frames[0])
     for _ in range(_MOST_CHILDREN):
-        if stale >= _PATIENCE or limits.clock.is_over:
+        if stale >= effort.patience or limits.clock.is_over:
             break
         best = max(one.bounds[-1] for one in population)
         child = run(problem, species.state(_born(species, population, rng)), brief)

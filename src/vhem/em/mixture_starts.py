@@ -140,7 +140,8 @@ def sequence_statistics(batch: Batch) -> FloatArray:
 
 def species_of_mixtures(problem: MixtureProblem, plan: FitPlan) -> Species:
     """Return what a genetic search for a mixture must know."""
-    batch, K = problem.batch, problem.n_components
+    batch, K, items = problem.batch, problem.n_components, problem.items
+    frames = np.bincount(items.item, items.inside * batch.lengths)
     tau = _TAU if plan.shape.topology == "ergodic" else int(np.median(batch.lengths))
 
     def distances(a: Models, b: Models) -> FloatArray:
@@ -156,10 +157,11 @@ def species_of_mixtures(problem: MixtureProblem, plan: FitPlan) -> Species:
         if len(members) > 1 and rng.random() < 0.5:
             chosen = rng.choice(members, size=(len(members) + 1) // 2, replace=False)
         else:
-            score = assigned.scores / batch.lengths
+            score = assigned.scores / frames
             loss = (score.max() - score) ** 2 + 1e-12
             chosen = rng.choice(len(loss), size=1, p=loss / loss.sum())
-        one = fit_parts(batch, np.sort(chosen), np.zeros(len(chosen), dtype=np.int64), 1, plan, rng, n_init=1)
+        own = np.flatnonzero(np.isin(items.item, chosen))
+        one = fit_parts(batch, own, np.zeros(len(own), dtype=np.int64), 1, plan, rng, n_init=1)
         return with_cluster(now, k, one)
 
     return Species(problem, state, lambda s: (s.models, s.weights[0]), distances, mutated)

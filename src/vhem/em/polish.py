@@ -16,9 +16,10 @@ from scipy.cluster.hierarchy import cut_tree
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.cluster_starts import ward_tree
 from vhem.em.fitting import FitPlan
+from vhem.em.genetic import Effort, evolved
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits, run
-from vhem.em.mixture_starts import fit_parts
+from vhem.em.mixture_starts import fit_parts, species_of_mixtures
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
 from vhem.em.random_effects import VaryingItems
 from vhem.em.random_effects_full import FullVaryingItems
@@ -27,10 +28,11 @@ from vhem.emissions import Gaussian
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
 
-_EM_ITERATIONS = 5  # of EM on the sequences, before items may vary
+_EM_ITERATIONS, _MORE_ITERATIONS = 5, 20  # of EM on the sequences: of every candidate, and of the best
 _ITERATIONS = {"diag": (5, 10), "full": (3, 7)}  # with varying items: of every candidate, and more of the best
 _TOL = 1e-4
 _MUCH_WORK = 250_000  # frames × clusters above which the search makes one move
+_PATIENCE = 60  # children without a higher likelihood after which the search ends; fewer if there is much work
 _TEMPER = 0.5  # of the responsibilities: bounds differ by more than likelihoods do, and frames depend on one another
 _MOST_ITEMS = 1500  # for which the search compares HMMs pairwise
 _MOST_NUMBERS = 3e7  # that varying items may take: items × clusters × states × dimensions
@@ -85,7 +87,30 @@ class Polish:
         self.tell("em", made.objective)
         return self._varied(made, _ITERATIONS[self.plan.shape.covariance_type][0]) if self.may_vary else made
 
-    def searched(self, best: Candidate, rng: np.random.Generator) -> Candidate:
+    def searched(self, candidates: list[Candidate], rng: np.random.Generator) -> Candidate:
+        """Look for a better solution than the best of some candidates."""
+        best = max(candidates, key=lambda one: one.objective)
+        # Likelihoods prefer some clusters of Gaussians that are wrong, made of several pieces.
+        gaussian = isinstance(self.batch.emissions, Gaussian)
+        return self._moved(best, rng) if gaussian else self._evolved(candidates, rng)
+
+    def _evolved(self, candidates: list[Candidate], rng: np.random.Generator) -> Candidate:
+        """Let candidates trade their clusters: likelihoods of categories and counts have many local optima."""
+        problem = item_problem(self.batch, candidates[0].models, self.plan.n_threads)
+        species = species_of_mixtures(problem, self.plan)
+        starts = [species.state((one.models, one.weights)) for one in candidates]
+        work = len(self.batch.X) * self.n_clusters
+        effort = Effort(patience=int(np.clip(_PATIENCE * _MUCH_WORK / work, 5, _PATIENCE)), n_iter=_EM_ITERATIONS)
+        limits = Limits(max_iter=_MORE_ITERATIONS, tol=_TOL)
+        found, firsts = evolved(species, starts, rng, limits, effort)
+        parent = candidates[int(np.argmax([first.bounds[-1] for first in firsts]))]
+        z = found.expected.responsibilities
+        self.tell("search", found.bounds[-1])
+        return parent._replace(
+            models=found.state.models, weights=found.state.weights[0], responsibilities=z, objective=found.bounds[-1]
+        )
+
+    def _moved(self, best: Candidate, rng: np.random.Generator) -> Candidate:
         """Dissolve the cluster that is missed least and split the widest one, as long as that explains more."""
         n_items = len(self.batch.ids)
         if n_items > _MOST_ITEMS:
@@ -108,7 +133,7 @@ class Polish:
             return _tempered(self._varied(best, _ITERATIONS[self.plan.shape.covariance_type][1]))
         problem = item_problem(self.batch, best.models, self.plan.n_threads)
         start = Mixtures(problem.prior.possible(best.models), best.weights[None])
-        done = run(problem, start, Limits(max_iter=20, tol=_TOL))
+        done = run(problem, start, Limits(max_iter=_MORE_ITERATIONS, tol=_TOL))
         return best._replace(
             models=done.state.models, weights=done.state.weights[0], objective=done.bounds[-1],
             responsibilities=done.expected.responsibilities,

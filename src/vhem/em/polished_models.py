@@ -41,7 +41,7 @@ def polished(
     K = shape.n_clusters
     polish = Polish(batch=batch, base=base, plan=plan, n_clusters=K, n_moves=_MOVES, least_gain=_LEAST_GAIN)
     first = polish.learned("ward", ward_labels(base, K, n_threads), rng)
-    best = polish.finished(polish.searched(first, rng))
+    best = polish.finished(polish.searched([first], rng))
     labels = best.responsibilities.argmax(axis=1)
     centers = [_center(base.take(labels == k), best.models.take([k]), n_threads) for k in range(K)]
     return PolishedModels(Models.joined(centers), best.responsibilities)

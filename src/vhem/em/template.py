@@ -98,4 +98,5 @@ def _check_all_once(groups: Mapping[Any, list[int]], sequences: Sequences) -> No
         if found.count(j) != 1:
             how_many = "no family" if j not in found else "more than one family"
             problem = "{emissions} gives column {channel!r} {how_many}"
-            raise InputError(problem, "name every column once", channel=channel, how_many=how_many)
+            cures = ("name every column once", "leave columns out of the data")
+            raise InputError(problem, *cures, channel=channel, how_many=how_many)

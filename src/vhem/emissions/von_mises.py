@@ -48,7 +48,8 @@ class VonMises(LinearFamily):
         place = first_place(np.abs(X) > _TURN)
         if not place:
             return None
-        return Fault(*place, InputError("which is more than a full turn (2π)", "are these degrees? Use np.deg2rad"))
+        cure = "if these are degrees, multiply them by π/180 (np.deg2rad)"
+        return Fault(*place, InputError("which is more than a full turn (2π)", cure))
 
     def features(self, X: FloatArray) -> FloatArray:
         """Return points on the circle."""

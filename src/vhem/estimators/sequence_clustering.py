@@ -198,8 +198,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         if not isinstance(batch.emissions, Gaussian):
             partitions |= self._by_sequences(batch, plan, rng)
         candidates = [polish.learned(name, labels, rng) for name, labels in partitions.items()]
-        best = max(candidates, key=lambda one: one.objective)
-        self._keep(polish.finished(polish.searched(best, rng)), batch, channels)
+        self._keep(polish.finished(polish.searched(candidates, rng)), batch, channels)
         self.candidates_ = {one.name: one.objective for one in candidates}
         return self
 

@@ -358,10 +358,12 @@ def check_frames(sequences: Sequences, emissions: Components) -> None:
         return
     i = int(np.searchsorted(sequences.offsets, fault.row, side="right")) - 1
     which = f"sequence {i}" + ("" if sequences.ids[i] == i else f" (id {sequences.ids[i]!r})")
+    named = sequences._channels is not None
+    column = f"column {sequences.channels[fault.column]!r}" if named else f"dimension {fault.column}"
     raise InputError(
-        "{which} has {value:.12g} at frame {t}, dimension {column}, {why}",
+        "{which} has {value:.12g} at frame {t}, {column}, {why}",
         which=which, value=sequences.X[fault.row, fault.column], t=fault.row - sequences.offsets[i],
-        column=fault.column, why=fault.why,
+        column=column, why=fault.why,
     )  # fmt: skip
 
 

@@ -142,8 +142,9 @@ def read_with_roles(path: Any, options: Options) -> Reading:
 
 
 def _read_channels(paths: dict[str, str | Path], options: Options) -> Reading:
-    """Return sequences of several channels, a table for each."""
-    readings = {name: read_with_roles(path, options) for name, path in paths.items()}
+    """Return sequences of several channels, a table for each; groups and weights are columns of the first."""
+    rest = options._replace(group=None, weights=None)
+    readings = {name: read_with_roles(path, rest if i else options) for i, (name, path) in enumerate(paths.items())}
     made = Sequences.from_channels({name: reading.sequences for name, reading in readings.items()})
     roles = next(iter(readings.values())).roles
     categories: dict[str, tuple[str, ...] | None] = {**made.categories}
