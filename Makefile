@@ -83,7 +83,7 @@ sanitize: $(STAMP)
 	PATH="$(CURDIR)/$(BIN):$$PATH" PYTHON=python .ci/sanitize
 
 # Tables on the screen and in results/; those of the documentation are in docs/results/.
-BENCHMARKS := vhem_speed ppk_speed sequence_speed family_speed table_reading tree_search scale
+BENCHMARKS := vhem_speed ppk_speed sequence_speed family_speed lds_speed table_reading tree_search scale
 bench: $(STAMP)
 	@mkdir -p results
 	@set -e -o pipefail; for name in $(BENCHMARKS); do \

@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from test_lds_kernels import joint, random_systems
 
-from vhem import DynamicTextureMixture, HEMDynamicTextures, LinearDynamicalSystem, MixtureOfLDS
+from vhem import DynamicTextureMixture, HEMDynamicTextures, LinearDynamicalSystem, MixtureOfLDS, Sequences
 from vhem.estimators.dtm import pca_system
 
 
@@ -97,6 +97,20 @@ def test_one_system_is_recovered():
     np.testing.assert_allclose(own, np.sort_complex(np.linalg.eigvals(truth.A)), atol=0.02)
     np.testing.assert_allclose(found.offset, truth.offset, atol=0.3)
     np.testing.assert_allclose(found.R, truth.R, atol=0.05)
+
+
+def test_gaps_cost_little():
+    truth = LinearDynamicalSystem(rotation(0.4, 0.98), [[1.0, 0.0], [0.3, 1.0]], 0.1 * np.eye(2), 0.2)
+    whole = truth.sample(30, 60, random_state=0)
+    X = np.where(np.random.default_rng(0).random(whole.X.shape) < 0.3, np.nan, whole.X)
+    X[:60, 0] = np.nan  # a sequence without any value of one dimension
+    broken = Sequences.from_concatenated(X, whole.lengths)
+    fit = DynamicTextureMixture(1, 2, tol=1e-3).fit(broken)
+    assert never_falls(fit.lower_bounds_)
+    assert abs(np.angle(np.linalg.eigvals(fit.model_[0].A)))[0] == pytest.approx(0.4, abs=0.02)
+    complete = DynamicTextureMixture(1, 2, tol=1e-3).fit(whole)
+    assert fit.score(whole) == pytest.approx(complete.score(whole), rel=0.01)
+    assert np.isfinite(fit.model_[0].smooth(broken)[0].means).all()
 
 
 def test_more_states_than_dimensions():
@@ -248,8 +262,8 @@ def test_bad_mixtures_and_sequences():
         MixtureOfLDS([one, one], weights=[1.5, -0.5])
     with pytest.raises(TypeError, match=r"systems\[0\] is a str"):
         MixtureOfLDS(["x"])
-    with pytest.raises(ValueError, match=r"sequence 1 \(id 1\) has a missing value at frame 2"):
-        one.score_samples([[0.0], [1.0, 2.0, np.nan]])
+    with pytest.raises(ValueError, match=r"dimension 1 has no value at all \(NaN everywhere\)"):
+        DynamicTextureMixture(1, 1).fit([[[0.0, np.nan], [1.0, np.nan]]])
     with pytest.raises(ValueError, match="sequences have 2 dimensions, the model has 1"):
         one.smooth([np.zeros((3, 2))])
 

@@ -2,10 +2,19 @@
 
 import numpy as np
 import pytest
+from helpers import available_engines, use_engine
 from scipy.stats import multivariate_normal
 
 from vhem.kernels import lds, lds_pairs
-from vhem.kernels.lds import Systems
+from vhem.kernels.engine import engine
+from vhem.kernels.reference import lds as reference_lds
+from vhem.kernels.reference import lds_pairs as reference_pairs
+from vhem.kernels.systems import Sums, Systems
+
+
+@pytest.fixture(autouse=True, params=available_engines())
+def _on_every_engine(request, monkeypatch):
+    use_engine(monkeypatch, request.param)
 
 
 def random_systems(seed=0, K=1, n=2, d=3, radius=0.9, singular=False):
@@ -68,7 +77,7 @@ def test_likelihood_and_smoother(n, d, T, singular):
         truth = multivariate_normal(mean_y, yy).logpdf(X.reshape(3, -1))
         np.testing.assert_allclose(found[:, k], truth, rtol=1e-9)
         a, B, covar = posterior(systems, T, k)
-        smoothed = lds.smooth(systems.take(slice(k, k + 1)), X[:T])
+        smoothed = lds.smooth(systems.take(slice(k, k + 1)), X, offsets)[0]
         np.testing.assert_allclose(smoothed.means.ravel(), a + B @ X[:T].ravel(), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(smoothed.covars, blocks(covar, n), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(smoothed.lag_covars, np.reshape(blocks(covar, n, 1), (T - 1, n, n)), atol=1e-9)
@@ -78,9 +87,9 @@ def weighted_sums(systems, k, sequences, w):
     """The M-step's sums of one system from `lds.smooth`, sequence by sequence."""
     one = systems.take(slice(k, k + 1))
     n, offset = one.A.shape[-1], one.offset[0]
-    total = dict.fromkeys(lds.Sums._fields[1:], 0.0)
+    total = dict.fromkeys(Sums._fields[1:], 0.0)
     for y, weight in zip(sequences, w, strict=True):
-        s = lds.smooth(one, y)
+        s = lds.smooth(one, y, np.array([0, len(y)]))[0]
         second = s.covars + s.means[:, :, None] * s.means[:, None, :]
         lag = s.lag_covars + s.means[1:, :, None] * s.means[:-1, None, :]
         c = y - offset
@@ -96,7 +105,7 @@ def weighted_sums(systems, k, sequences, w):
 
 @pytest.mark.parametrize("chunk", [1, 10**6])
 def test_sums_over_ragged_sequences(chunk, monkeypatch):
-    monkeypatch.setattr(lds, "_CHUNK", chunk)
+    monkeypatch.setattr(reference_lds, "_CHUNK", chunk)
     systems = random_systems(2, 3, 2, 3)
     rng = np.random.default_rng(1)
     sequences = [rng.normal(size=(T, 3)) for T in (4, 1, 7, 4, 2)]
@@ -111,10 +120,105 @@ def test_sums_over_ragged_sequences(chunk, monkeypatch):
             np.testing.assert_allclose(getattr(sums, name)[k], value, rtol=1e-9, atol=1e-10, err_msg=name)
 
 
+def with_gaps(systems, T, seed=0):
+    """A sequence with missing values, one frame of them without any, and which values are there."""
+    rng = np.random.default_rng(seed)
+    d = systems.C.shape[1]
+    seen = rng.random((T, d)) < 0.6
+    seen[T // 2] = False
+    return np.where(seen, rng.normal(size=(T, d)), np.nan), seen
+
+
+def posterior_of_gaps(systems, y, seen, k=0):
+    """Mean and covariance of all states and observations given those that are there, and log p of these."""
+    T = len(y)
+    mean_x, mean_y, xx, yx, yy = joint(systems, T, k)
+    mean, covar = np.concatenate([mean_x, mean_y]), np.block([[xx, yx.T], [yx, yy]])
+    there = len(mean_x) + np.flatnonzero(seen.ravel())
+    gain = np.linalg.solve(covar[np.ix_(there, there)], covar[there]).T
+    rest = y.ravel()[seen.ravel()] - mean[there]
+    score = multivariate_normal(mean[there], covar[np.ix_(there, there)]).logpdf(y.ravel()[seen.ravel()])
+    return mean + gain @ rest, covar - gain @ covar[there], score
+
+
+@pytest.mark.parametrize(("n", "d", "T"), [(2, 3, 6), (3, 1, 5), (1, 4, 3)])
+def test_missing_values_are_integrated_out(n, d, T):
+    systems = random_systems(21, 2, n, d)
+    broken = [with_gaps(systems, length, seed) for seed, length in enumerate((T, T - 1))]
+    sequences = [broken[0][0], np.random.default_rng(9).normal(size=(T, d)), broken[1][0]]
+    offsets = np.concatenate([[0], np.cumsum([len(y) for y in sequences])])
+    X, weights = np.concatenate(sequences), np.array([0.3, 0.7])
+    scores = lds.log_likelihoods(systems, X, offsets)
+    _, sums, z = lds.e_step(systems, weights, X, offsets)
+    for k in range(2):
+        total = dict.fromkeys(("x", "xx", "xx_before", "lag", "y", "yx", "yy"), 0.0)
+        for i, y in enumerate(sequences):
+            mean, covar, score = posterior_of_gaps(systems, y, ~np.isnan(y), k)
+            assert scores[i, k] == pytest.approx(score, rel=1e-9)
+            for name, part in sums_by_joint(mean, covar, len(y), n, systems.offset[k]).items():
+                total[name] = total[name] + z[i, k] * part
+            smoothed = lds.smooth(systems.take(slice(k, k + 1)), X, offsets)[i]
+            inner = covar[: len(y) * n, : len(y) * n]
+            np.testing.assert_allclose(smoothed.means.ravel(), mean[: len(y) * n], rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(smoothed.covars, blocks(inner, n), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(smoothed.lag_covars, blocks(inner, n, 1), rtol=1e-9, atol=1e-9)
+        for name, value in total.items():
+            np.testing.assert_allclose(getattr(sums, name)[k], value, rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+def sums_by_joint(mean, covar, T, n, offset):
+    """The M-step's sums of one sequence from the posterior of all its states and observations."""
+    d = len(offset)
+    mean = mean - np.concatenate([np.zeros(T * n), np.tile(offset, T)])
+    second = covar + np.outer(mean, mean)
+    inner, cross, outer = second[: T * n, : T * n], second[T * n :, : T * n], np.diagonal(second)[T * n :]
+    squares = np.array(blocks(inner, n))
+    return {
+        "x": mean[: T * n].reshape(T, n).sum(0), "xx": squares.sum(0), "xx_before": squares[:-1].sum(0),
+        "lag": np.sum(blocks(inner, n, 1), axis=0), "y": mean[T * n :].reshape(T, d).sum(0),
+        "yx": sum(cross[t * d : t * d + d, t * n : t * n + n] for t in range(T)), "yy": outer.reshape(T, d).sum(0),
+    }  # fmt: skip
+
+
+def test_m_step_is_monotone_with_gaps():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(60, 3)).cumsum(axis=0)
+    X[rng.random(X.shape) < 0.3] = np.nan
+    systems, weights, offsets, bounds = random_systems(22, 2), np.full(2, 0.5), 12 * np.arange(6), []
+    for _ in range(15):
+        bound, sums, _ = lds.e_step(systems, weights, X, offsets)
+        bounds.append(bound)
+        systems, weights, *_ = lds.m_step(sums, systems, 1e-6, False, True)
+    assert np.all(np.diff(bounds) >= -1e-9 * np.abs(bounds[1:]))
+    assert bounds[-1] > bounds[0] + 1
+
+
+@pytest.mark.parametrize("radius", [0.5, 0.99, 1.02])
+def test_engines_agree_over_long_sequences(radius):
+    """The compiled engine leaves out steps that change nothing, where there are any."""
+    if engine().module is None:
+        pytest.skip("the NumPy engine is what is compared with")
+    systems, base = random_systems(23, 3, 3, 4, radius), random_systems(24, 10, 2, 4, min(radius, 0.99))
+    X = np.random.default_rng(0).normal(size=(900, 4))
+    found, expected = (e.e_step(systems, np.full(3, 1 / 3), X, np.array([0, 300, 900])) for e in (lds, reference_lds))
+    for one, other in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
+    np.testing.assert_allclose(
+        lds_pairs.expected_log_likelihood(base, systems, 300),
+        reference_pairs.expected_log_likelihood(base, systems, 300), rtol=1e-9,
+    )  # fmt: skip
+    counts = np.full(10, 1e-4)
+    _, sums, z = lds_pairs.e_step(base, systems, np.full(3, 1 / 3), counts, 300)
+    truth = reference_pairs.sums(base, systems, z * counts[:, None], 300)
+    for name in Sums._fields[1:]:
+        one, other = getattr(sums, name), getattr(truth, name)
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max(), err_msg=name)
+
+
 @pytest.mark.parametrize(("n_b", "n_r", "d", "tau"), [(2, 2, 3, 5), (1, 3, 2, 4), (3, 1, 1, 6), (2, 2, 2, 1)])
 @pytest.mark.parametrize("chunk", [1, 10**7])
 def test_expectations_between_systems(n_b, n_r, d, tau, chunk, monkeypatch):
-    monkeypatch.setattr(lds_pairs, "_CHUNK", chunk)
+    monkeypatch.setattr(reference_pairs, "_CHUNK", chunk)
     base, reduced = random_systems(3, 3, n_b, d), random_systems(4, 2, n_r, d)
     weights, counts = np.array([0.4, 0.6]), np.array([0.3, 0.05, 0.2])
     bound, sums, z = lds_pairs.e_step(base, reduced, weights, counts, tau)
@@ -125,7 +229,7 @@ def test_expectations_between_systems(n_b, n_r, d, tau, chunk, monkeypatch):
     assert bound == pytest.approx(np.logaddexp.reduce(logits, axis=1).sum(), rel=1e-9)
     np.testing.assert_allclose(z.sum(1), 1.0)
     for j in range(2):
-        expected = dict.fromkeys(lds.Sums._fields[1:], 0.0)
+        expected = dict.fromkeys(Sums._fields[1:], 0.0)
         for i in range(3):
             for name, part in moments_by_joint(base, i, reduced, j, tau).items():
                 expected[name] = expected[name] + z[i, j] * counts[i] * part
@@ -179,7 +283,7 @@ def test_expectations_between_systems_by_monte_carlo():
     assert lds_pairs.expected_log_likelihood(base, reduced, tau)[0, 0] == pytest.approx(scores.mean(), abs=4 * error)
     _, sums, _ = lds.e_step(reduced, np.ones(1), y.reshape(-1, 3), offsets)
     _, expected, _ = lds_pairs.e_step(base, reduced, np.ones(1), np.array([1.0]), tau)
-    for name in lds.Sums._fields[2:]:
+    for name in Sums._fields[2:]:
         drawn, exact = getattr(sums, name) / len(y), getattr(expected, name)
         np.testing.assert_allclose(drawn, exact, atol=0.03 * max(1.0, np.abs(exact).max()), err_msg=name)
 

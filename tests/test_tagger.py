@@ -240,8 +240,8 @@ def test_missing_values_in_songs(data):
     X[::9, 0] = np.nan
     gaps = Sequences.from_concatenated(X, songs.lengths)
     assert retrieval_scores(tags, H3MTagger(**SMALL).fit(gaps, tags).predict_proba(gaps)).auc[:2].min() > 0.9
-    with pytest.raises(ValueError, match="has a missing value at frame 0"):
-        H3MTagger(**SMALL_DTM).fit(gaps, tags)
+    found = H3MTagger(**SMALL_DTM).fit(gaps, tags).predict_proba(gaps)
+    assert retrieval_scores(tags, found).auc[:2].min() > 0.9
 
 
 def test_one_seed_one_answer_whatever_the_threads(data):

@@ -11,7 +11,8 @@ import numpy as np
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import NotConvergedWarning, warn, warn_if_any
 from vhem.em.loop import Limits, Problem, Run, Step, run
-from vhem.kernels.lds import Sums, Systems, m_step
+from vhem.kernels.lds import m_step
+from vhem.kernels.systems import Sums, Systems
 from vhem.models import MixtureOfLDS
 
 EStep = Callable[[Systems, FloatArray], tuple[float, Sums, FloatArray]]

@@ -20,9 +20,10 @@ from vhem.em.loop import Limits, Run
 from vhem.em.parameters import check_parameters, documented
 from vhem.kernels import lds as kernels
 from vhem.kernels.blas import single_threaded
-from vhem.kernels.lds import Systems, spectral_radius
-from vhem.models.lds import MixtureOfLDS, complete_sequences
-from vhem.sequences import Sequences, SequencesLike
+from vhem.kernels.lds import spectral_radius
+from vhem.kernels.systems import Systems
+from vhem.models.lds import MixtureOfLDS
+from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 _LEAST_NOISE = 0.01  # of a dimension's variance: the noise that EM starts with even if the states explain all of it
 _LLOYD = 3  # rounds of reassignment when the members of a component are split in two
@@ -32,6 +33,8 @@ _GROWTH_ITERATIONS = 15  # EM iterations between two splits
 @documented
 class DynamicTextureMixture(EMClusterer):
     """Learn a mixture of linear dynamical systems from sequences by EM.
+
+    Missing values (NaN) are integrated out exactly.
 
     Parameters
     ----------
@@ -117,13 +120,13 @@ class DynamicTextureMixture(EMClusterer):
         """Learn from the sequences `X`."""
         del y
         self._check_parameters()
-        sequences = complete_sequences(X)
+        sequences = as_sequences(X)
         check_enough("n_components", self.n_components, len(sequences), "sequence")
         if isinstance(self.init, MixtureOfLDS):
             check_same_dimensions(self.init, sequences.n_dims)
-        problem = self._problem(sequences)
+        problem, filled = self._problem(sequences), _filled(sequences)
         n_init = 1 if isinstance(self.init, MixtureOfLDS) else self.n_init
-        runs = [self._run(sequences, problem, rng) for rng in generator(self.random_state).spawn(n_init)]
+        runs = [self._run(filled, problem, rng) for rng in generator(self.random_state).spawn(n_init)]
         best = max(runs, key=lambda r: r.bounds[-1])
         self.model_ = keep(self, best, ordered=not isinstance(self.init, MixtureOfLDS))
         warn_of_run(best, type(self).__name__, self.max_iter, self.tol)
@@ -158,7 +161,10 @@ class DynamicTextureMixture(EMClusterer):
             check_choice("init", self.init, ("splitting", "pca"))
 
     def _problem(self, sequences: Sequences) -> TextureProblem:
-        variance = float(sequences.X.var(axis=0).mean())
+        empty = np.flatnonzero(np.isnan(sequences.X).all(axis=0))
+        if len(empty):
+            raise InputError("dimension {j} has no value at all (NaN everywhere)", "leave it out", j=empty[0])
+        variance = float(np.nanvar(sequences.X, axis=0).mean())
         if not variance > 0:
             raise InputError("the sequences are constant: there is nothing to learn a dynamical system from")
         return TextureProblem(
@@ -169,17 +175,17 @@ class DynamicTextureMixture(EMClusterer):
             stable=self.stable,
         )
 
-    def _run(self, sequences: Sequences, problem: TextureProblem, rng: np.random.Generator) -> Run:
+    def _run(self, filled: Sequences, problem: TextureProblem, rng: np.random.Generator) -> Run:
         limits = Limits(max_iter=self.max_iter, tol=self.tol)
         if isinstance(self.init, MixtureOfLDS):
             return problem.learn(Textures(self.init.parameters, self.init.weights), limits)
         if self.init == "pca":
             uniform = np.full(self.n_components, 1 / self.n_components)
-            return problem.learn(Textures(self._from_groups(sequences, rng), uniform), limits)
-        now = Textures(pca_system(list(sequences), self.n_states), np.ones(1))
+            return problem.learn(Textures(self._from_groups(filled, rng), uniform), limits)
+        now = Textures(pca_system(list(filled), self.n_states), np.ones(1))
         brief = replace(limits, max_iter=min(_GROWTH_ITERATIONS, self.max_iter))
         while len(now.weights) < self.n_components:
-            now = _split(problem.learn(now, brief), list(sequences), self.n_components, rng)
+            now = _split(problem.learn(now, brief), list(filled), self.n_components, rng)
         return problem.learn(now, limits)
 
     def _from_groups(self, sequences: Sequences, rng: np.random.Generator) -> Systems:
@@ -192,6 +198,18 @@ class DynamicTextureMixture(EMClusterer):
         every = list(sequences)
         groups = [[every[i] for i in np.flatnonzero(labels == k)] or every for k in range(self.n_components)]
         return stacked([pca_system(group, self.n_states) for group in groups])
+
+
+def _filled(sequences: Sequences) -> Sequences:
+    """Return sequences without gaps, to start from: interpolated, or the mean where a sequence has no value."""
+    X, gaps = sequences.X.copy(), np.isnan(sequences.X)
+    mean = np.nanmean(X, axis=0)
+    for i in np.unique(np.searchsorted(sequences.offsets, np.flatnonzero(gaps.any(axis=1)), side="right")) - 1:
+        rows = slice(sequences.offsets[i], sequences.offsets[i + 1])
+        for j in np.flatnonzero(gaps[rows].any(axis=0)):
+            gone, column = gaps[rows, j], X[rows, j]
+            column[gone] = mean[j] if gone.all() else np.interp(gone.nonzero()[0], (~gone).nonzero()[0], column[~gone])
+    return Sequences.from_concatenated(X, sequences.lengths)
 
 
 def check_start(init: MixtureOfLDS, name: str, n: int, stable: bool) -> None:

@@ -20,7 +20,7 @@ from vhem.em.parameters import check_parameters, documented
 from vhem.em.reduce import weighted_choice
 from vhem.estimators.dtm import check_same_dimensions, check_start
 from vhem.kernels import lds_pairs as kernels
-from vhem.kernels.lds import Systems
+from vhem.kernels.systems import Systems
 from vhem.models.lds import LinearDynamicalSystem, MixtureOfLDS
 
 

@@ -16,7 +16,8 @@ from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import Ids, Kind, State, register
 from vhem.emissions.gaussian_checks import SYMMETRY_TOLERANCE
 from vhem.kernels import lds as kernels
-from vhem.kernels.lds import Smoothed, Systems, spectral_radius
+from vhem.kernels.lds import spectral_radius
+from vhem.kernels.systems import Smoothed, Systems
 from vhem.models.hmm import checked_sequences
 from vhem.models.sampling import checked_lengths
 from vhem.models.validation import checked_weights
@@ -122,12 +123,13 @@ class LinearDynamicalSystem(Immutable):
 
     def score_samples(self, sequences: SequencesLike) -> FloatArray:
         """Return log p(y_i) of each sequence, (n,)."""
-        checked = complete_sequences(sequences, self.n_dims)
+        checked = checked_sequences(sequences, self.n_dims)
         return kernels.log_likelihoods(self.systems, checked.X, checked.offsets)[:, 0]
 
     def smooth(self, sequences: SequencesLike) -> list[Smoothed]:
         """Return means, covariances and lag-one covariances of the states given each sequence."""
-        return [kernels.smooth(self.systems, y) for y in complete_sequences(sequences, self.n_dims)]
+        checked = checked_sequences(sequences, self.n_dims)
+        return kernels.smooth(self.systems, checked.X, checked.offsets)
 
     def sample(self, n_sequences: int, length: npt.ArrayLike, random_state: RandomState = None) -> Sequences:
         """Return random sequences; `length` is one for all, or one for each."""
@@ -242,7 +244,7 @@ class MixtureOfLDS(Immutable):
 
     def log_likelihoods(self, sequences: SequencesLike) -> FloatArray:
         """Return log p(y_i | system k), (n, K)."""
-        checked = complete_sequences(sequences, self.n_dims)
+        checked = checked_sequences(sequences, self.n_dims)
         return kernels.log_likelihoods(self.parameters, checked.X, checked.offsets)
 
     def _log_joint(self, sequences: SequencesLike) -> FloatArray:
@@ -275,20 +277,6 @@ class MixtureOfLDS(Immutable):
 
     def __repr__(self) -> str:
         return f"MixtureOfLDS(n_systems={len(self)}, n_states={self.n_states}, n_dims={self.n_dims})"
-
-
-def complete_sequences(sequences: SequencesLike, n_dims: int | None = None) -> Sequences:
-    """Return sequences without missing values, of `n_dims` dimensions if given."""
-    checked = Sequences(sequences) if n_dims is None else checked_sequences(sequences, n_dims)
-    gaps = np.isnan(checked.X).any(axis=1)
-    if gaps.any():
-        row = int(gaps.argmax())
-        i = int(np.searchsorted(checked.offsets, row, side="right")) - 1
-        raise InputError(
-            "sequence {i} (id {id!r}) has a missing value at frame {t}: linear dynamical systems need complete ones",
-            "interpolate", "split the sequence there", i=i, id=checked.ids[i], t=row - checked.offsets[i],
-        )  # fmt: skip
-    return checked
 
 
 def _spawned(lengths: IntArray, rng: np.random.Generator) -> Iterator[tuple[int, np.random.Generator]]:

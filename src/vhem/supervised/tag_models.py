@@ -17,7 +17,6 @@ from vhem.estimators.hem_gmm import HEMGaussianMixture
 from vhem.estimators.mixture import MixtureOfHMMs
 from vhem.estimators.vhem import VHEM
 from vhem.models import GMM, H3M, HMM, MixtureOfLDS
-from vhem.models.lds import complete_sequences
 from vhem.sequences import Sequences
 from vhem.supervised.classifier import class_log_likelihoods
 from vhem.supervised.fragments import cut_fragments
@@ -115,7 +114,6 @@ class ByDTM:
 
     def learn_songs(self, songs: Sequences, s: TaggingSettings, rng: np.random.Generator) -> list[MixtureOfLDS]:
         """Learn the mixtures, one song after another."""
-        complete_sequences(songs)
         return [self._song(Sequences([y]), s, seed) for y, seed in zip(songs, rng.spawn(len(songs)), strict=True)]
 
     def _song(self, song: Sequences, s: TaggingSettings, rng: np.random.Generator) -> MixtureOfLDS:

@@ -85,7 +85,7 @@ class H3MTagger(Estimator):
     ----------
     method : {"vhem", "em", "dtm", "gmm"}
         "vhem" as above. "em": the mixture of a tag is learned by EM from the fragments of all its songs. "dtm": linear
-        dynamical systems instead of HMMs (`DynamicTextureMixture`, `HEMDynamicTextures`), slow. "gmm": Gaussian
+        dynamical systems instead of HMMs (`DynamicTextureMixture`, `HEMDynamicTextures`). "gmm": Gaussian
         mixtures of single frames, blind to time (HEM-GMM).
     n_components, song_components : int
         Components of the model of a tag, and of a song.

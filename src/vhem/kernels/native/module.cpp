@@ -9,6 +9,8 @@ void bind_kmeans(nb::module_& m);
 void bind_moments(nb::module_& m);
 void bind_ppk(nb::module_& m);
 void bind_tables(nb::module_& m);
+void bind_lds(nb::module_& m);
+void bind_lds_pairs(nb::module_& m);
 
 namespace {
 
@@ -63,4 +65,6 @@ NB_MODULE(VHEM_MODULE, m) {
     bind_moments(m);
     bind_ppk(m);
     bind_tables(m);
+    bind_lds(m);
+    bind_lds_pairs(m);
 }
