@@ -79,6 +79,15 @@ def test_numbers_of_states_and_clusters_by_variational_bayes(study, tmp_path):
     assert "--method must be em or vb, got 'best'" in wrong.output
 
 
+def test_the_number_of_states_may_be_left_to_the_clusters(study, tmp_path):
+    run("cluster", study[0], "--values", "x,y", "--states", "auto", "--clusters", 3, "-o", tmp_path / "out")
+    folder = RunFolder(tmp_path / "out")
+    sequences = vhem.read_sequences(study[0], values=["x", "y"])
+    wanted = vhem.SequenceClustering(3, "auto", random_state=0).choose_states(sequences, sequences.groups)
+    assert set(folder.hmms.n_states.tolist()) == set(folder.centers.n_states.tolist()) == {wanted}
+    assert adjusted_rand_score(study[1].strategies, folder.labels.labels) == 1.0
+
+
 def test_from_table_to_clusters_in_one_step(study, clustered):
     out, result = clustered
     assert sorted(p.name for p in out.iterdir()) == [

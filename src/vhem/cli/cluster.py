@@ -12,7 +12,7 @@ from sklearn.base import clone
 from vhem._support.errors import InputError, warn
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import chosen_tau, read_sequences_or_hmms
-from vhem.cli.learning import forget_parts, learned, owners_of_hmms
+from vhem.cli.learning import forget_parts, learned, owners_of_hmms, with_chosen_states
 from vhem.cli.naming import Doing
 from vhem.cli.number import STABLE, as_lists, compare, criteria_table, sequences_per_hmm
 from vhem.cli.partitions import executor_at
@@ -110,6 +110,7 @@ def cluster(
         candidates = [1] if clusters == "auto" else several("--clusters", clusters)
         writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_or_hmms(data, table.reading())
+        learning = with_chosen_states(learning, found, max(candidates), run)
         hmms = learned(found, out, learning, run, session)
         length, why = chosen_tau(tau, found)
         probable = most_probable(hmms, center_states, run, session) if clusters == "auto" else None

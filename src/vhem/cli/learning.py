@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from vhem.cli.inputs import Input, check_columns, ungrouped
 from vhem.cli.session import Session, remember
 from vhem.cli.shared import LearningOptions, RunOptions
 from vhem.estimators.fit_hmms import fit_hmms
+from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.files import ModelFileError, describe, load
 from vhem.models import H3M
 from vhem.sequences import Sequences
@@ -68,6 +70,20 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
         if folder is not None:
             remember(f"{part + 1} of {n_parts} parts are kept in {folder}; the same command resumes from there.")
     return _weighted(models[0] if n_parts == 1 else H3M.pool(models), parts)
+
+
+def with_chosen_states(learning: LearningOptions, found: Input, n_clusters: int, run: RunOptions) -> LearningOptions:
+    """Return the options with a number of states in the place of `auto`: the one that suits so many clusters."""
+    if learning.states != "auto":
+        return learning
+    if isinstance(found.content, H3M):
+        return dataclasses.replace(learning, states=str(int(found.content.n_states.max())))
+    clusterer = SequenceClustering(
+        n_clusters, "auto", learning.mix, learning.covariance, learning.topology, random_state=run.seed,
+        n_jobs=run.jobs, emissions=learning.emitted(),
+    )  # fmt: skip
+    chosen = clusterer.choose_states(found.content, owners_of_hmms(found.content, learning))
+    return dataclasses.replace(learning, states=str(chosen))
 
 
 def _weighted(hmms: H3M, parts: Parts) -> H3M:

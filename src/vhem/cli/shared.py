@@ -180,7 +180,11 @@ class LearningOptions:
     states: Annotated[
         str,
         _option(
-            "--states", "-s", help="States per HMM: 3, or 1-5 to choose by BIC.", panel=_LEARNING, show_default=True
+            "--states",
+            "-s",
+            panel=_LEARNING,
+            show_default=True,
+            help="States per HMM: 3; 1-5 to choose for each by BIC; with `cluster`, auto: what suits the clusters.",
         ),
     ] = "3"
     emissions: Annotated[
