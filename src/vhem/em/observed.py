@@ -16,7 +16,7 @@ from vhem._support.errors import InputError, ParameterError
 from vhem.emissions import Gaussian
 from vhem.kernels.models import Models
 
-BOUNDS = ("states", "observed")
+BOUNDS = ("paper", "observed")
 _ALPHA = 0.8  # share of a Gaussian's variance that lies between its pieces
 
 
@@ -46,7 +46,7 @@ def in_pieces(models: Models, u: FloatArray) -> Models:
     """Return HMMs with a state for every piece of every Gaussian; means and covariances of states stay the same."""
     gaussian = models.components
     if not isinstance(gaussian, Gaussian):
-        raise InputError("the bound {name} is there for Gaussians only", "use {other}", name="observed", other="states")
+        raise InputError("the bound {name} is there for Gaussians only", "use {other}", name="observed", other="paper")
     K, S, M = models.shape
     Q = len(u)
     share = np.repeat(models.mix_weights.reshape(K, S * M) / Q, Q, axis=1)  # of every piece in its state

@@ -27,7 +27,7 @@ def expected_log_likelihood(
     reduced: H3M | HMM,
     tau: int = 10,
     *,
-    bound: str = "states",
+    bound: str = "paper",
     n_nodes: int = 8,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
@@ -45,8 +45,8 @@ def expected_log_likelihood(
         The models that score them.
     tau : int
         Length of the virtual sequences.
-    bound : {"states", "observed"}
-        "states": the paper's. "observed": a tighter one, for which Gaussians are cut into pieces around `n_nodes` nodes
+    bound : {"paper", "observed"}
+        "paper": the paper's. "observed": a tighter one, for which Gaussians are cut into pieces around `n_nodes` nodes
         each; it sees roughly where an observation lies, and takes several times as long.
     n_nodes : int
         Nodes of the observed bound, an even number.
@@ -86,7 +86,7 @@ def divergence(
     b: H3M | HMM,
     tau: int = 10,
     *,
-    bound: str = "states",
+    bound: str = "paper",
     n_nodes: int = 8,
     random_state: RandomState = 0,
     n_jobs: int | None = None,
@@ -101,8 +101,8 @@ def divergence(
         The models to compare.
     tau : int
         Length of the virtual sequences.
-    bound : {"states", "observed"}
-        "states": the paper's. "observed": a tighter one, for which Gaussians are cut into pieces around `n_nodes` nodes
+    bound : {"paper", "observed"}
+        "paper": the paper's. "observed": a tighter one, for which Gaussians are cut into pieces around `n_nodes` nodes
         each; it sees roughly where an observation lies, and takes several times as long.
     n_nodes : int
         Nodes of the observed bound, an even number.

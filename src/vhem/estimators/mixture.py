@@ -58,7 +58,7 @@ class MixtureOfHMMs(EMClusterer):
         order is kept, and its sizes, covariances and zeros replace the parameters.
     n_init : int
         Restarts. The default of 2 lets "auto" try Smyth's start and k-means; one of them is nearly always good.
-    search : {"restarts", "genetic"}
+    search : {None, "genetic"}
         "genetic": the solutions of the starts trade their HMMs and replace them, until 300 attempts in a row have not
         raised the likelihood; see :class:`vhem.VHEM`. It is never below that of its starts; use about 8 of them.
     <limits>
@@ -132,7 +132,7 @@ class MixtureOfHMMs(EMClusterer):
         random_state: Any = None,
         n_jobs: int | None = None,
         emissions: Any = "gaussian",
-        search: str = "restarts",
+        search: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_states = n_states
@@ -228,7 +228,8 @@ class MixtureOfHMMs(EMClusterer):
 
     def _plan(self, clock: Clock) -> FitPlan:
         check_parameters(self)
-        check_choice("search", self.search, ("restarts", "genetic"))
+        if self.search is not None:
+            check_choice("search", self.search, ("genetic",))
         if not isinstance(self.init, H3M):
             check_choice("init", self.init, ("auto", *PARTITIONS))
         elif len(self.init) != self.n_components:

@@ -89,8 +89,8 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         highest bound for its cluster; bounds are not maximised over clusters, and `n_iter_` is 0. It is left out if
         `init`, `n_init`, `n_virtual`, `bound` or `search` is given, for several Gaussians per state, for inputs of
         unequal weight and for more than 1,500 inputs. False: the paper's algorithm.
-    bound : {"states", "observed"}
-        Which lower bound on the expected log-likelihoods is maximised. "states": the paper's. "observed": a tighter
+    bound : {"paper", "observed"}
+        Which lower bound on the expected log-likelihoods is maximised. "paper": the paper's. "observed": a tighter
         one that sees roughly where an observation lies (see `expected_log_likelihood`), for Gaussians. It takes many
         times as long; without `polish`, clusters that differ in few observations are found more often. Bound and
         responsibilities at the end are those on fresh nodes.
@@ -108,7 +108,7 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         inputs times clusters exceed 50,000. "auto": restarts go on until the best bound was found three times, or 200
         were made. More restarts find higher bounds, but not always better clusters: the bound is a bound, and HMMs of
         short sequences are estimates.
-    search : {"restarts", "genetic"}
+    search : {None, "genetic"}
         "genetic": solutions of several starts (8, or `n_init`) trade their clusters and replace them, until 300
         attempts in a row have not raised the bound. For those who want the highest bound: it finds it in a fraction of
         the time that restarts take, and is never below that of its starts.
@@ -215,9 +215,9 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         n_jobs: int | None = None,
         executor: Any = None,
         polish: bool = True,
-        bound: str = "states",
+        bound: str = "paper",
         n_nodes: int = 8,
-        search: str = "restarts",
+        search: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -284,7 +284,7 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         ]
         self.how_sure_ = HowSure.of(np.array([r.bounds[-1] for r in runs]))
         order = self._keep(runs[best], ordered=start is None, channels=h3m._channels)
-        fresh = shards if self.bound == "states" else Shards.of(self._seen(base, rng), executor)
+        fresh = shards if self.bound == "paper" else Shards.of(self._seen(base, rng), executor)
         self._assign(fresh, h3m, used)
         if polish is not None:
             self.responsibilities_ = polish.responsibilities[:, order]
@@ -318,7 +318,8 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         check_parameters(self, but=("n_init",) if self.n_init == "auto" else ())
         check_flag("polish", self.polish)
         check_bound(self.bound, self.n_nodes)
-        check_choice("search", self.search, ("restarts", "genetic"))
+        if self.search is not None:
+            check_choice("search", self.search, ("genetic",))
         if self.search == "genetic" and self.n_init == "auto":
             raise ParameterError("n_init", self.n_init, "must be a number, or None, for a genetic search")
 
@@ -360,7 +361,7 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
 
     def _seen(self, base: BaseModels, rng: np.random.Generator) -> BaseModels:
         """Return the base models as the bound sees them: the observed one around nodes of its own."""
-        if self.bound == "states":
+        if self.bound == "paper":
             return base
         models = observed(base.models, self.n_nodes, rng)
         return BaseModels.of(models, base.counts, base.scales, base.tau)
@@ -489,7 +490,7 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
     def _may_polish(self, h3m: H3M, base: BaseModels) -> bool:
         """Whether inputs are estimates of known precision, and nothing else was asked for."""
         default = self.polish and self.init == "auto" and self.n_init is None and self.n_virtual == "auto"
-        default = default and self.bound == "states" and self.search == "restarts"
+        default = default and self.bound == "paper" and self.search is None
         shape = self._shape(base)
         alike = bool(np.ptp(h3m.weights) <= _ALIKE and h3m.evidence.is_known.all())
         single = shape.n_mix == 1 and base.models.shape[2] == 1 and isinstance(base.models.components, Gaussian)
