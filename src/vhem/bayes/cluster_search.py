@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 
 from vhem._support.arrays import FloatArray
+from vhem._support.checks import check_integer, check_integers
+from vhem._support.errors import ParameterError
 from vhem.bayes.beliefs import Beliefs
 from vhem.bayes.clusters import ClusterBeliefs, ClusterLearner, Clusters, VariationalClusters
 from vhem.bayes.priors import ROWS, prior_given, typical_of, weak_prior, with_rows
@@ -18,7 +20,7 @@ from vhem.em.cluster_starts import STARTS, CenterShape
 from vhem.em.loop import Limits, Run, Watch, run
 from vhem.em.sharding import Shards
 from vhem.emissions.conjugate import Conjugate
-from vhem.kernels.models import Models
+from vhem.kernels.models import Models, ModelSums
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
 UNVISITED = 1e-3  # virtual frames: states with less are removed
@@ -35,6 +37,21 @@ class Size(NamedTuple):
         """Return ln K! + K ln S!: every solution stands for so many others."""
         K, S = self
         return float(gammaln(K + 1.0) + K * gammaln(S + 1.0))
+
+
+def several_numbers(name: str, value: Any) -> list[int]:
+    """Return one number, or several in ascending order, that a user gave."""
+    if not isinstance(value, Iterable):
+        return [check_integer(name, value, 1)]
+    numbers = sorted(set(check_integers(name, list(value), 1)))
+    if not numbers:
+        raise ParameterError(name, value, "is empty: give one number, or several to choose from")
+    return numbers
+
+
+def is_diagonal(models: Models) -> bool:
+    """Whether no covariances are matrices."""
+    return all(array.ndim < 5 for name, array in models.components.arrays().items() if name.endswith("covars"))
 
 
 class Found(NamedTuple):
@@ -70,7 +87,7 @@ class ClusterSearch:
     @property
     def diagonal(self) -> bool:
         """Whether covariances are diagonal."""
-        return all(array.ndim < 5 for name, array in self.proper.models.components.arrays().items() if "covars" in name)
+        return is_diagonal(self.proper.models)
 
     def starts(self, size: Size, rng: np.random.Generator) -> Iterator[tuple[str, np.random.Generator]]:
         """Yield the starts of one size: a single cluster of one state needs only one."""
@@ -104,9 +121,7 @@ class ClusterSearch:
         """Return the posterior that follows from VHEM's E-step under given centres."""
         K = len(start)
         found = self.shards.e_step(start, np.full(K, 1 / K), VariationalClusters(base=self.shards).shortcuts)
-        emissions = prior.hmms.emissions.updated(found.sums.components, start.components).posterior
-        hmms = Beliefs(prior.hmms.start + found.sums.start, prior.hmms.trans + found.sums.trans, emissions)
-        return Clusters(ClusterBeliefs(prior.weights + found.mass, hmms), prior)
+        return begun(start, found.sums, found.mass, prior)
 
     def prior(self, size: Size) -> ClusterBeliefs:
         """Return the prior to begin with."""
@@ -121,6 +136,13 @@ class ClusterSearch:
             emissions = weak_prior(like.take((0, 0, 0)), typical_of(like, shares_of_states(self.proper)), self.diagonal)
             rows, weight = (ROWS, ROWS), ROWS
         return ClusterBeliefs(np.full(K, float(weight)), with_rows(emissions, possible[0], possible, K, *rows))
+
+
+def begun(start: Models, sums: ModelSums, mass: FloatArray, prior: ClusterBeliefs) -> Clusters:
+    """Return the posterior that follows from the sums of an E-step under given HMMs."""
+    emissions = prior.hmms.emissions.updated(sums.components, start.components).posterior
+    hmms = Beliefs(prior.hmms.start + sums.start, prior.hmms.trans + sums.trans, emissions)
+    return Clusters(ClusterBeliefs(prior.weights + mass, hmms), prior)
 
 
 def shares_of_states(base: BaseModels) -> FloatArray:

@@ -20,7 +20,7 @@ from vhem.em.loop import Problem, Step
 from vhem.em.sharding import Shards
 from vhem.emissions import dirichlet
 from vhem.emissions.normal_wishart import NormalWishart
-from vhem.kernels.models import Models
+from vhem.kernels.models import Models, ModelSums
 from vhem.kernels.reduction import Reduction, Shortcuts
 
 _ALONE = 1e-12  # EMHMM: pseudo-transitions of a single state
@@ -101,19 +101,26 @@ class VariationalClusters(Problem[Clusters, Assigned]):
     def m_step(self, state: Clusters, expected: Assigned, sums: Reduction, anchors: Any) -> Step:
         """Return the posterior that the sums make of the prior, and then a better prior if it is learned."""
         del expected
-        q, prior = state
-        about = q.hmms.emissions.expected().components
-        about = about.reshaped(*about.lead, 1) if anchors is None else anchors
-        made = prior.hmms.emissions.updated(sums.sums.components, about, self.extra)
-        if made.far and anchors is None:
-            means = made.posterior.expected().components
-            return Step(state, means.reshaped(*means.lead, 1))
-        trans = sums.sums.trans
-        if self.extra and trans.shape[1] == 1:
-            trans = np.full_like(trans, _ALONE)
-        hmms = Beliefs(prior.hmms.start + sums.sums.start, prior.hmms.trans + trans, made.posterior)
-        q = ClusterBeliefs(prior.weights + sums.mass, hmms)
-        return Step(Clusters(q, self.learner(q, prior) if self.learner else prior))
+        counted = sums.sums
+        if self.extra and counted.trans.shape[1] == 1:
+            counted = counted._replace(trans=np.full_like(counted.trans, _ALONE))
+        return next_clusters(state, counted, sums.mass, anchors, self.learner, self.extra)
+
+
+def next_clusters(
+    state: Clusters, sums: ModelSums, mass: FloatArray, anchors: Any, learner: ClusterLearner | None, extra: float = 0.0
+) -> Step:
+    """Return the posterior after the sums of an E-step about the anchors, and then a better prior if it is learned."""
+    q, prior = state
+    about = q.hmms.emissions.expected().components
+    about = about.reshaped(*about.lead, 1) if anchors is None else anchors
+    made = prior.hmms.emissions.updated(sums.components, about, extra)
+    if made.far and anchors is None:
+        means = made.posterior.expected().components
+        return Step(state, means.reshaped(*means.lead, 1))
+    hmms = Beliefs(prior.hmms.start + sums.start, prior.hmms.trans + sums.trans, made.posterior)
+    q = ClusterBeliefs(prior.weights + mass, hmms)
+    return Step(Clusters(q, learner(q, prior) if learner else prior))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -116,12 +116,6 @@ def base_models(base: H3M, diagonal: bool) -> Models:
     return models.with_components(models.components.with_covariances("diag" if diagonal else "full"))
 
 
-def form_of(h3m: H3M) -> str:
-    """Return "full" if any covariances are matrices, else "diag"."""
-    arrays = h3m.emissions.arrays()
-    return "full" if any("covars" in name and array.ndim > 4 for name, array in arrays.items()) else "diag"
-
-
 def _checked_start(start: Posterior, h: Hyperparameters, d: int) -> Clusters:
     if start.eta is None or start.lambda_ is None:
         raise InputError("{start} is the posterior of one HMM", "give one of clusters, with eta and lambda_")

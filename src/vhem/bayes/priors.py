@@ -87,8 +87,8 @@ def prior_given(h: Hyperparameters, n: int, d: int, diagonal: bool) -> NormalWis
 def with_rows(
     emissions: Any, start: BoolArray, trans: BoolArray, n_chains: int, start0: float, trans0: float
 ) -> Beliefs:
-    """Return priors whose pseudo-counts are the same for all that is possible."""
-    S = len(start)
+    """Return priors whose pseudo-counts are the same for all that is possible, in all chains or in each."""
+    S = start.shape[-1]
     return Beliefs(
         np.broadcast_to(start0 * start, (n_chains, S)).copy(),
         np.broadcast_to(trans0 * trans, (n_chains, S, S)).copy(),

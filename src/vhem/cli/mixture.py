@@ -7,12 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from vhem._support.errors import InputError
+from vhem._support.phrases import Count
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import Input, check_columns, chosen_tau, read_sequences_only
 from vhem.cli.partitions import PARTS, PartOptions, mixture_of_parts
 from vhem.cli.run_folder import RunWriter
 from vhem.cli.session import Session, show
-from vhem.cli.shared import Dask, Data, LearningOptions, Out, Overwrite, RunOptions, TableOptions, expanded
+from vhem.cli.shared import Dask, Data, LearningOptions, Out, Overwrite, RunOptions, TableOptions, expanded, several
 from vhem.estimators.mixture import MixtureOfHMMs
 
 
@@ -20,7 +21,10 @@ from vhem.estimators.mixture import MixtureOfHMMs
 def mixture(
     ctx: typer.Context,
     data: Data,
-    clusters: Annotated[int, typer.Option("--clusters", "-k", min=1, help="Number of HMMs.", show_default=False)],
+    clusters: Annotated[
+        str,
+        typer.Option("--clusters", "-k", help="Number of HMMs; with --method vb, such as 1-6 too.", show_default=False),
+    ],
     out: Out,
     table: TableOptions,
     learning: LearningOptions,
@@ -56,29 +60,32 @@ def mixture(
 
         vhem mixture gestures.csv --clusters 4 --states 3 -o mixture
 
+        vhem mixture gestures.csv --method vb --clusters 1-6 --states 1-4 -o as-many-as-there-are
+
         vhem mixture days/ --partitions --id trip --values x,y,speed --clusters 8 -o mixture
     """
     writer = RunWriter(ctx, out, overwrite)
+    numbers_asked = several("--clusters", clusters)
     if partitions:
         options = PartOptions(rows_per_part, skip_broken, tau, dask)
-        mixture_of_parts(writer, data, clusters, table, learning, run, options)
+        mixture_of_parts(writer, data, _only_one("--clusters", numbers_asked), table, learning, run, options)
         return
     if dask is not None:
         raise InputError("--dask needs --partitions here: without it, EM runs in this process")
     with Session(run.quiet, run.progress) as session:
-        states = learning.n_states()
-        if not isinstance(states, int):
-            raise InputError("--states must be one number for a mixture, got {states!r}", states=learning.states)
+        states = several("--states", learning.states)
+        if learning.method == "em":
+            _only_one("--states", states), _only_one("--clusters", numbers_asked)
         found = read_sequences_only(data, table.reading())
         check_columns(found)
         session.begin(f"learning a mixture of {clusters} HMMs")
         fit = MixtureOfHMMs(
-            clusters, states, learning.mix, learning.covariance, learning.topology, n_init=learning.starts,
+            numbers_asked, states, learning.mix, learning.covariance, learning.topology, n_init=learning.starts,
             max_iter=learning.max_iter, time_limit=time_limit, random_state=run.seed, n_jobs=run.jobs,
-            callback=session.clustering(learning.max_iter), emissions=learning.emitted(),
+            callback=session.clustering(learning.max_iter), emissions=learning.emitted(), method=learning.method,
         ).fit(found.content)  # fmt: skip
         numbers = _numbers(fit, found) | {"notes": session.gather_warnings()}
-        text = f"{summary.input_text(found)}\nA mixture of {clusters} HMMs.\n\n"
+        text = f"{summary.input_text(found)}\nA mixture of {Count(fit.n_components_):HMM}.\n\n"
         text += summary.clusters_text(numbers["clusters"], found.feature_names, "sequences")
         writer.begin(found.feature_names, found.typical_length)
         writer.centers(fit.model_)
@@ -86,6 +93,12 @@ def mixture(
         writer.restarts(fit)
         writer.finish(text, numbers)
     show(f"{text}\n\n{writer.told()}", numbers, run.json)
+
+
+def _only_one(option: str, numbers: list[int]) -> int:
+    if len(numbers) > 1:
+        raise InputError("{option} must be one number here", "choose among several with --method vb", option=option)
+    return numbers[0]
 
 
 def _numbers(fit: MixtureOfHMMs, found: Input) -> dict[str, Any]:

@@ -93,7 +93,13 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
         return Pairs(np.tile(order, self.n_components), np.concatenate(models))
 
     def e_step(self, state: Mixtures) -> Assigned:
-        """Return the responsibilities of every item."""
+        """Return the objectives and the responsibilities of every item."""
+        made = self.assigned(state)
+        penalty = self.prior.log_density(state.models).reshape(-1, self.n_components).sum(axis=1)
+        return made._replace(bounds=made.bounds + penalty)
+
+    def assigned(self, state: Mixtures) -> Assigned:
+        """Return the same without the prior."""
         batch, items, pairs, K = self.batch, self.items, self._pairs(), self.n_components
         found = log_likelihoods(state.models, batch.X, batch.offsets, pairs, self.n_threads).reshape(K, -1)
         scores = np.empty((len(batch.lengths), K))
@@ -101,8 +107,7 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
         with np.errstate(divide="ignore"):
             logits = items.totals(scores) + np.log(state.weights[items.mixture])
         total = np.logaddexp.reduce(logits, axis=1)
-        penalty = self.prior.log_density(state.models).reshape(-1, K).sum(axis=1)
-        bounds = np.bincount(items.mixture, items.weights * total, len(penalty)) + penalty
+        bounds = np.bincount(items.mixture, items.weights * total, len(state.weights)).astype(np.float64)
         return Assigned(bounds, total, np.exp(logits - total[:, None]))
 
     def count(self, state: Mixtures, expected: Assigned, anchors: Any) -> ModelSums:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, Self
 
@@ -12,10 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough
-from vhem._support.errors import NotConvergedWarning, warn, warn_if_any
+from vhem._support.errors import InputError, NotConvergedWarning, ParameterError, warn, warn_if_any
 from vhem._support.phrases import AT_FLOOR, LOWERED, STILL
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import register_estimator
+from vhem.bayes.cluster_search import Size, is_diagonal, several_numbers
+from vhem.bayes.mixtures import FoundMixture, VariationalMixture, learned_mixture, mixture_prior
+from vhem.bayes.records import Hyperparameters
 from vhem.em.estimator import EMClusterer
 from vhem.em.fitting import FitPlan, given_start
 from vhem.em.genetic import evolved
@@ -46,9 +49,10 @@ class MixtureOfHMMs(EMClusterer):
 
     Parameters
     ----------
-    n_components : int
-        Number of HMMs.
+    n_components : int, or several to choose from
+        Number of HMMs. Several only with method="vb": those with the highest score are kept (`scores_`).
     <sizes>
+        With method="vb", several numbers of states may be given to choose from, and `n_mix` must be 1.
     <topology>
     init : {"auto", "smyth", "kmeans", "ward", "random"} or H3M
         Where to start. "smyth": one HMM per sequence, hierarchical clustering of their pairwise log-likelihoods, one
@@ -71,10 +75,24 @@ class MixtureOfHMMs(EMClusterer):
     <n_jobs>
     <emissions>
 
+    method : {"em", "vb"}
+        "em" maximises the likelihood. "vb", variational Bayes, finds a posterior distribution, which `model_` carries:
+        its bound pays for every HMM and state, HMMs that no sequence belongs to and states that nothing visits are
+        removed, and priors and floors (`reg_covar` and what ends in `_prior`) are not used.
+    hyperparameters : {"data", "learned"} or Hyperparameters
+        Of "vb": the priors. "data": weak, in units of the data. "learned": those that maximise the bound. Or fixed
+        ones, as a :class:`vhem.bayes.Hyperparameters`.
+
     Attributes
     ----------
     model_ : H3M
         The mixture; heaviest HMM first, unless `init` was an H3M.
+    n_components_ : int
+        The number of HMMs.
+    sizes_, scores_ : ndarrays of shape (m, 2) and (m,)
+        The pairs (HMMs, states) that were tried, and the score of each. Of "vb" this is the bound plus
+        ln K! + K ln S! for the HMMs that have sequences, because every solution stands for so many relabelled ones; of
+        "em" it is the objective of the only size.
     labels_, responsibilities_ : ndarrays of shape (n,) and (n, n_components)
         Most probable HMM of each sequence, and the probability of each.
     lower_bound_, lower_bounds_ : float, ndarray
@@ -110,11 +128,14 @@ class MixtureOfHMMs(EMClusterer):
     n_floored_: int
     n_falls_: int
     n_features_in_: int
+    n_components_: int
+    sizes_: IntArray
+    scores_: FloatArray
 
     def __init__(
         self,
-        n_components: int = 8,
-        n_states: int = 3,
+        n_components: int | Iterable[int] = 8,
+        n_states: int | Iterable[int] = 3,
         n_mix: int = 1,
         covariance_type: str = "diag",
         topology: str = "ergodic",
@@ -133,6 +154,8 @@ class MixtureOfHMMs(EMClusterer):
         n_jobs: int | None = None,
         emissions: Any = "gaussian",
         search: str | None = None,
+        method: str = "em",
+        hyperparameters: str | Hyperparameters = "data",
     ) -> None:
         self.n_components = n_components
         self.n_states = n_states
@@ -154,6 +177,8 @@ class MixtureOfHMMs(EMClusterer):
         self.n_jobs = n_jobs
         self.emissions = emissions
         self.search = search
+        self.method = method
+        self.hyperparameters = hyperparameters
 
     def fit(self, X: SequencesLike, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn the mixture.
@@ -178,15 +203,18 @@ class MixtureOfHMMs(EMClusterer):
         plan = self._plan(clock)
         sequences = self.init.coded(X) if isinstance(self.init, H3M) else as_sequences(X)
         if not isinstance(self.init, H3M):
-            check_enough("n_components", self.n_components, len(sequences), "sequence")
+            check_enough("n_components", self._sizes()[0].n_clusters, len(sequences), "sequence")
         batch = Batch.of(sequences, [0] * len(sequences), sample_weight, plan.template(sequences))
         plan = replace(plan, priors=self._priors(batch.emissions))
+        if self.method == "vb":
+            return self._fit_bayesian(batch, plan, sequences)
         runs, names = self._run_all(batch, plan)
         best = max(runs, key=lambda r: r.bounds[-1])
         self.restarts_ = [
             Restart(name, np.array(r.bounds), bool(r.converged[0])) for name, r in zip(names, runs, strict=False)
         ]
         self._keep(best, self._problem(best.state.models, batch, plan), sequences._remembered)
+        self.sizes_, self.scores_ = np.array(self._sizes()), np.array([self.lower_bound_])
         self._warn(still_channels(sequences.X, sequences.offsets, sequences.channels))
         return self
 
@@ -226,18 +254,38 @@ class MixtureOfHMMs(EMClusterer):
         check_is_fitted(self)
         return self.model_
 
+    def _sizes(self) -> list[Size]:
+        """Return the sizes asked for."""
+        numbers = [several_numbers(name, getattr(self, name)) for name in ("n_components", "n_states")]
+        return [Size(K, S) for K in numbers[0] for S in numbers[1]]
+
+    def _check_method(self) -> None:
+        check_choice("method", self.method, ("em", "vb"))
+        if self.method == "em":
+            if len(sizes := self._sizes()) > 1:
+                name = "n_components" if sizes[0].n_clusters != sizes[-1].n_clusters else "n_states"
+                raise InputError("{name} must be one number", "choose among several with method='vb'", name=name)
+            return
+        if not isinstance(self.hyperparameters, Hyperparameters):
+            check_choice("hyperparameters", self.hyperparameters, ("data", "learned"))
+        if self.n_mix != 1:
+            raise ParameterError("n_mix", self.n_mix, "must be 1 for variational Bayes: states have one component")
+        if self.search is not None:
+            raise ParameterError("search", self.search, "must be None for variational Bayes")
+
     def _plan(self, clock: Clock) -> FitPlan:
-        check_parameters(self)
+        check_parameters(self, but=("n_components", "n_states"))
         if self.search is not None:
             check_choice("search", self.search, ("genetic",))
+        self._check_method()
         if not isinstance(self.init, H3M):
             check_choice("init", self.init, ("auto", *PARTITIONS))
-        elif len(self.init) != self.n_components:
-            check_as_many(len(self.init), "HMM", "n_components", self.n_components)
+        elif len(self.init) != (K := self._sizes()[0].n_clusters) or len(self._sizes()) > 1:
+            check_as_many(len(self.init), "HMM", "n_components", K)
         same = ("n_mix", "covariance_type", "topology", "n_init", "max_iter", "tol", "reg_covar", "emissions")
         shared: dict[str, Any] = {name: getattr(self, name) for name in same}
         shared |= dict.fromkeys(("startprob_prior", "transmat_prior", "covars_prior"), 0.0)  # they depend on the family
-        plan = FitPlan.checked(**shared, n_threads=n_threads(self.n_jobs)).with_states(self.n_states)
+        plan = FitPlan.checked(**shared, n_threads=n_threads(self.n_jobs)).with_states(self._sizes()[0].n_states)
         init = self.init if isinstance(self.init, H3M) else plan.init
         return replace(plan, limits=replace(plan.limits, clock=clock), init=init)
 
@@ -287,22 +335,71 @@ class MixtureOfHMMs(EMClusterer):
         kinds = list(PARTITIONS) if self.init == "auto" else [self.init]
         return [kinds[r % len(kinds)] for r in range(self.n_init)]
 
-    def _start(self, name: str, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> Mixtures:
-        K, n = self.n_components, len(batch.groups)
+    def _start(
+        self, name: str, batch: Batch, plan: FitPlan, rng: np.random.Generator, n_components: int | None = None
+    ) -> Mixtures:
         if isinstance(self.init, H3M):
-            return Mixtures(given_start(self.init, K, batch.X.shape[1]), self.init.weights[None])
+            return Mixtures(given_start(self.init, len(self.init), batch.X.shape[1]), self.init.weights[None])
+        K, n = n_components or self._sizes()[0].n_clusters, len(batch.groups)
         labels = PARTITIONS[name](batch, K, plan, rng)
         shares = np.bincount(labels, minlength=K) + 1.0
         return Mixtures(fit_parts(batch, np.arange(n), labels, K, plan, rng), (shares / shares.sum())[None])
 
     def _problem(self, start: Models, batch: Batch, plan: FitPlan) -> MixtureProblem:
-        given = isinstance(self.init, H3M)
-        masks = (start.startprob > 0, start.transmat > 0) if given else allowed(self.topology, self.n_states)
-        prior = plan.priors.spread(*masks, Scale.of(batch).repeated(self.n_components))
+        prior = plan.priors.spread(*self._possible(start), Scale.of(batch).repeated(len(start)))
         return MixtureProblem(
-            batch=batch, items=Items.single(batch), prior=prior, n_components=self.n_components,
+            batch=batch, items=Items.single(batch), prior=prior, n_components=len(start),
             strict=plan.priors.are_none, n_threads=plan.n_threads,
         )  # fmt: skip
+
+    def _possible(self, start: Models) -> tuple[BoolArray, BoolArray]:
+        """Return which states may come first, and which transitions there may be."""
+        given = isinstance(self.init, H3M)
+        return (start.startprob > 0, start.transmat > 0) if given else allowed(self.topology, start.shape[1])
+
+    # -- variational Bayes
+
+    def _fit_bayesian(self, batch: Batch, plan: FitPlan, sequences: Sequences) -> Self:
+        sizes = [size for size in self._sizes() if size.n_clusters <= len(sequences)]
+        found = [
+            self._best_of_size(size, at, len(sizes), batch, plan.with_states(size.n_states), rng)
+            for at, (size, rng) in enumerate(zip(sizes, generator(self.random_state).spawn(len(sizes)), strict=True))
+        ]
+        best = max(found, key=lambda one: one.score)
+        self.restarts_ = [
+            Restart(f"{one.size.n_clusters} HMMs of {one.size.n_states} states", np.array(one.run.bounds),
+                    bool(one.run.converged[0])) for one in found
+        ]  # fmt: skip
+        self.sizes_, self.scores_ = np.array(sizes), np.array([one.score for one in found])
+        self._keep_bayesian(best, sequences._remembered)
+        self._warn("")
+        return self
+
+    def _best_of_size(
+        self, size: Size, at: int, n_sizes: int, batch: Batch, plan: FitPlan, rng: np.random.Generator
+    ) -> FoundMixture:
+        runs, names = [], self._start_names() if size.n_clusters > 1 else self._start_names()[:1]
+        for name, seed in zip(names, rng.spawn(len(names)), strict=True):
+            start = self._start(name, batch, plan, seed, size.n_clusters)
+            problem = VariationalMixture(data=self._problem(start.models, batch, plan))
+            prior = mixture_prior(
+                problem.data, self._possible(start.models), is_diagonal(start.models), self.hyperparameters
+            )
+            state, watch = problem.begin(start, prior), self._watch(at, name, n_sizes)
+            made = learned_mixture(problem, state, plan.limits, watch, self.hyperparameters == "learned")
+            runs.append(FoundMixture(size, problem, made))
+            if plan.limits.clock.is_over:
+                break
+        return max(runs, key=lambda one: one.run.bounds[-1])
+
+    def _keep_bayesian(self, best: FoundMixture, channels: Channels | None) -> None:
+        left = best.pruned(self.topology != "ergodic" or isinstance(self.init, H3M))
+        model = left.hmms()
+        self.model_ = model if channels is None else model._remembering(channels)
+        self.n_empty_clusters_, self.n_floored_ = 0, 0
+        self._keep_course(best.run)
+        self.responsibilities_ = left.responsibilities
+        self.labels_ = left.responsibilities.argmax(axis=1)
 
     def _keep(self, best: Run, problem: MixtureProblem, channels: Channels | None) -> None:
         models, weights = best.state.models, best.state.weights[0]
@@ -314,6 +411,13 @@ class MixtureOfHMMs(EMClusterer):
                 order = np.argsort(-weights, kind="stable")
                 models, weights = models.take(order), weights[order]
         self.model_ = H3M.of_models(models, weights, channels=channels)
+        self._keep_course(best)
+        z = problem.e_step(Mixtures(self.model_.parameters, self.model_.weights[None])).responsibilities
+        self.responsibilities_ = z
+        self.labels_ = z.argmax(axis=1)
+        self.n_empty_clusters_ = int((z.sum(axis=0) < 1e-6).sum())
+
+    def _keep_course(self, best: Run) -> None:
         self.lower_bounds_ = np.array(best.bounds)
         self.lower_bound_ = best.bounds[-1]
         self.n_iter_ = len(best.bounds) - 1
@@ -321,10 +425,7 @@ class MixtureOfHMMs(EMClusterer):
         self.timed_out_ = best.timed_out
         self.n_falls_ = int(best.n_falls[0])
         self.n_features_in_ = self.model_.n_dims
-        z = problem.e_step(Mixtures(self.model_.parameters, self.model_.weights[None])).responsibilities
-        self.responsibilities_ = z
-        self.labels_ = z.argmax(axis=1)
-        self.n_empty_clusters_ = int((z.sum(axis=0) < 1e-6).sum())
+        self.n_components_ = len(self.model_)
 
     def _warn(self, still: str) -> None:
         if not self.converged_ and not self.timed_out_ and self.tol > 0:
@@ -338,4 +439,11 @@ class MixtureOfHMMs(EMClusterer):
         warn_if_any(self.n_falls_, LOWERED)
 
 
-register_estimator(MixtureOfHMMs)
+def _completed(fit: MixtureOfHMMs, fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return what files of older versions lack."""
+    del fit
+    K, S = len(fitted["model_"]), int(fitted["model_"].n_states.max())
+    return {"n_components_": K, "sizes_": np.array([[K, S]]), "scores_": np.array([fitted["lower_bound_"]])}
+
+
+register_estimator(MixtureOfHMMs, completed=_completed)

@@ -12,33 +12,32 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
-from vhem._support.checks import check_choice, check_enough, check_integer, check_integers, check_real
-from vhem._support.errors import InputError, NotConvergedWarning, ParameterError, warn
+from vhem._support.checks import check_choice, check_enough, check_integer, check_real
+from vhem._support.errors import InputError, NotConvergedWarning, warn
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.bayes.beliefs import expected_models
-from vhem.bayes.cluster_search import EMPTY, UNVISITED, ClusterSearch, Found, Size, dispersion
-from vhem.bayes.clusters import ClusterBeliefs, VariationalClusters
-from vhem.bayes.fit_vbhem import base_models, form_of
+from vhem.bayes.cluster_search import ClusterSearch, Found, Size, dispersion, is_diagonal, several_numbers
+from vhem.bayes.clusters import VariationalClusters
+from vhem.bayes.fit_vbhem import base_models
+from vhem.bayes.pruning import pruned
 from vhem.bayes.records import Hyperparameters
 from vhem.bayes.varying_clusters import Varied, VaryingClusters, sampled
 from vhem.em.cluster_starts import STARTS
 from vhem.em.estimator import Clusterer
 from vhem.em.loop import Limits, Watch
-from vhem.em.ordering import orders
 from vhem.em.parameters import check_parameters, documented
 from vhem.em.progress import Progress
 from vhem.em.restarts import in_parallel
 from vhem.em.sharding import Shards
 from vhem.emissions import Gaussian
-from vhem.emissions.dirichlet import expected_logs, mean_rows
+from vhem.emissions.dirichlet import expected_logs
 from vhem.estimators.divergence import check_dimensions
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
-from vhem.models.posterior import ModelPosterior
 
 _UNKNOWN = 10.0  # virtual sequences of an input, and their length, if nothing is known about its data
 _LOOK_AHEAD = 2  # sizes beyond the present one that must be worse before the search for the dispersion ends
@@ -231,7 +230,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         check_is_fitted(self)
         h3m = check_h3m("X", X)
         check_dimensions("X", h3m, "centers_", self.centers_)
-        models = base_models(h3m, diagonal=form_of(self.centers_) == "diag")
+        models = base_models(h3m, diagonal=is_diagonal(self.centers_.parameters))
         return expected_log_likelihood(models, self._expected_centers(), self.tau_, n_threads=n_threads(self.n_jobs))
 
     def score(self, X: H3M | HMM | list[HMM], y: Any = None) -> float:
@@ -265,11 +264,11 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     def _sizes(self, n_inputs: int) -> list[Size]:
         several = isinstance(self.n_clusters, Iterable)
-        clusters = _numbers("n_clusters", self.n_clusters)
+        clusters = several_numbers("n_clusters", self.n_clusters)
         if several:
             clusters = [K for K in clusters if n_inputs >= K] or clusters[:1]
         check_enough("n_clusters", clusters[0], n_inputs, "HMM")
-        return [Size(K, S) for K in clusters for S in _numbers("n_states", self.n_states)]
+        return [Size(K, S) for K in clusters for S in several_numbers("n_states", self.n_states)]
 
     # -- the search
 
@@ -279,7 +278,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     def _searcher(self, inputs: _Inputs, names: list[str], threads: int) -> ClusterSearch:
         h3m, ones = inputs.h3m, np.ones(len(inputs.h3m))
-        models, form = h3m.parameters, self.covariance_type or form_of(h3m)
+        models, form = h3m.parameters, self.covariance_type or _form(h3m)
         models = models.with_components(models.components.with_covariances(form))
         proper = BaseModels.of(models, inputs.counts, ones, inputs.tau)
         taken = BaseModels.of(base_models(h3m, form == "diag"), inputs.counts, ones, inputs.tau)
@@ -360,19 +359,12 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         problem, q = VariationalClusters(base=searcher.shards), best.run.state.posterior
         last = problem.reduced(q, responsibilities=True)
         assert last.responsibilities is not None
-        kept = np.flatnonzero(last.mass >= EMPTY)
-        self.n_removed_clusters_ = len(last.mass) - len(kept)
-        q, z = q.take(kept), last.responsibilities[:, kept]
-        visited = last.sums.occupancy[kept] >= UNVISITED
-        self.n_removed_states_ = int((~visited).sum())
-        frames = last.sums.occupancy[kept].sum(1)
-        posterior, first = _ordered(q, visited, frames, last.sums.start[kept].sum(1))
-        self.weight_counts_ = q.weights[first]
-        self.centers_ = H3M.of_posterior(posterior, mean_rows(self.weight_counts_))
-        z = z[:, first]
-        self.responsibilities_ = z / z.sum(1, keepdims=True)
+        found = pruned(q, last.sums, last.mass, last.responsibilities)
+        self.n_removed_clusters_, self.n_removed_states_ = found.n_removed_clusters, found.n_removed_states
+        self.weight_counts_, self.centers_ = found.weight_counts, found.hmms()
+        self.responsibilities_ = found.responsibilities
         self.labels_ = self.responsibilities_.argmax(1)
-        self.n_clusters_ = len(kept)
+        self.n_clusters_ = len(self.centers_)
         self.lower_bounds_ = np.array(best.run.bounds)
         self.lower_bound_ = float(best.run.bounds[-1])
         self.n_iter_ = len(best.run.bounds) - 1
@@ -391,35 +383,12 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         return np.asarray(expected_logs(self.weight_counts_) + counts[:, None] * L)
 
 
-def _ordered(
-    q: ClusterBeliefs, visited: BoolArray, frames: FloatArray, sequences: FloatArray
-) -> tuple[ModelPosterior, IntArray]:
-    """Return the posterior without unvisited states, heaviest cluster and most visited state first, and that order."""
-    S = visited.shape[1]
-    hidden = np.where(visited, 0, S)  # unvisited states go last
-    order = np.argsort(hidden + np.arange(S) / S, axis=1, kind="stable")
-    n = visited.sum(1)
-    whole = ModelPosterior(q.hmms.start, q.hmms.trans, q.hmms.emissions, frames, sequences).states(order)
-    real = np.arange(S) < n[:, None]
-    alpha = np.where(real, whole.alpha, 0.0)
-    epsilon = np.where(real[:, :, None] & real[:, None, :], whole.epsilon, 0.0)
-    emptied = replace(whole, alpha=alpha, epsilon=epsilon)
-    first, states = orders(emptied.point(), q.weights)
-    most = int(n.max())
-    return emptied.states(states).take(first).states(np.tile(np.arange(most), (len(n), 1))), first
+def _form(h3m: H3M) -> str:
+    return "diag" if is_diagonal(h3m.parameters) else "full"
 
 
 def _watch_nothing(*_: Any) -> None:
     return None
-
-
-def _numbers(name: str, value: Any) -> list[int]:
-    if not isinstance(value, Iterable):
-        return [check_integer(name, value, 1)]
-    numbers = sorted(set(check_integers(name, list(value), 1)))
-    if not numbers:
-        raise ParameterError(name, value, "is empty: give one number, or several to choose from")
-    return numbers
 
 
 register_estimator(VBHEM)
