@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import vhem
+from vhem.kernels import compiled
 from vhem.kernels.engine import engine
-from vhem.sequences.readers import delimited, rows
+from vhem.sequences.readers import delimited, growing, rows
 from vhem.sequences.readers.plain_text import Cut
 
 pytestmark = pytest.mark.skipif(engine().module is None, reason="needs a compiled engine")
@@ -75,8 +76,9 @@ NAMES = ["ann", "bob", " ann", "ann ", "Émile", "7", "07", "NA ch"]
 
 def table(rng, n, cells, ending, delimiter, extra):
     lines = [delimiter.join(["id", "time", "x", "y", *extra])]
-    for k in range(n):
-        row = [rng.choice(NAMES), str(k), rng.choice(cells), rng.choice(cells), *("" for _ in extra)]
+    times = rng.permutation(n) if rng.random() < 0.9 else rng.integers(n, size=n)  # a few twice in a sequence
+    for time in times.tolist():
+        row = [rng.choice(NAMES), str(time), rng.choice(cells), rng.choice(cells), *("" for _ in extra)]
         lines.append(delimiter.join(row))
     return ending.join(lines) + (ending if rng.random() < 0.5 else "")
 
@@ -131,3 +133,40 @@ def test_a_time_must_be_there(tmp_path):
     path.write_text("id,time,x\n" + "".join(f"a,{k},1.{k}\n" for k in range(300)) + "a,,2\n")
     with pytest.raises(ValueError, match="row 302: column 'time' is empty"):
         vhem.read_sequences(path)
+
+
+@pytest.mark.parametrize("n", [1, 7, 500])
+def test_rows_are_sorted_as_numpy_sorts_them(n):
+    rng = np.random.default_rng(n)
+    codes, times, X = rng.integers(5, size=n), rng.integers(30, size=n) / 4, rng.normal(size=(n, 3))
+    found = compiled.order_rows(codes, times, 6)
+    expected = np.lexsort((times, codes))
+    assert np.array_equal(found.order, expected)
+    assert np.array_equal(np.diff(found.ends, prepend=0), np.bincount(codes, minlength=6))
+    same = (np.diff(codes[expected]) == 0) & (np.diff(times[expected]) == 0)
+    assert found.twice == (int(np.argmax(same)) if same.any() else -1)
+    wanted = X[expected]
+    compiled.permute_rows(X, found.order)
+    assert np.array_equal(X, wanted)
+
+
+def test_pairs_are_numbered_as_they_appear():
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(2**31 - 1, size=4)[rng.integers(4, size=300)], rng.integers(9, size=300)
+    codes, first = compiled.number_pairs(a, b)
+    pairs = list(zip(a.tolist(), b.tolist(), strict=True))
+    met = list(dict.fromkeys(pairs))
+    assert codes.tolist() == [met.index(pair) for pair in pairs]
+    assert first == [pairs.index(pair) for pair in met]
+    with pytest.raises(ValueError, match="same length"):
+        compiled.number_pairs(a, b[1:])
+
+
+def test_columns_in_large_blocks(monkeypatch):
+    monkeypatch.setattr(growing, "_BLOCK", 200)
+    rng = np.random.default_rng(0)
+    parts = [rng.normal(size=(int(rng.integers(40)), 2)) for _ in range(20)]
+    column = growing.Growing()
+    for part in parts:
+        column.append(part)
+    assert np.array_equal(column.whole(), np.concatenate(parts))

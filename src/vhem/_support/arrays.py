@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,6 +11,7 @@ from vhem._support.errors import InputTypeError
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+AnyIntArray = npt.NDArray[np.signedinteger[Any]]  #: of any size
 BoolArray = npt.NDArray[np.bool_]
 
 

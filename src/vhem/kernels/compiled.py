@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import AnyIntArray, FloatArray, IntArray
 from vhem.emissions.components import Components
 from vhem.emissions.gaussian import Gaussian, GaussianPrior
 from vhem.kernels import parts
@@ -456,3 +456,29 @@ def cut_text(
         kinds=kinds, names=names, values=values, codes=codes,
     )  # fmt: skip
     return done
+
+
+def number_pairs(codes: AnyIntArray, others: AnyIntArray) -> tuple[AnyIntArray, list[int]]:
+    """Return the numbers of pairs (n,) in order of first appearance, and the row in which each is first met."""
+    made = codes.astype(np.int32)
+    return made, engine().module.number_pairs(codes=made, others=others.astype(np.int32, copy=False))
+
+
+class RowOrder(NamedTuple):
+    """Rows sorted by code, then by time."""
+
+    order: IntArray  #: (n,)
+    ends: IntArray  #: where in the order the rows of each code end
+    twice: int  #: the first place that equals the next in both, or -1
+
+
+def order_rows(codes: AnyIntArray, times: FloatArray, n_codes: int) -> RowOrder:
+    """Sort rows; those that are equal stay as they are."""
+    order, ends = np.empty(len(codes), np.int64), np.empty(n_codes, np.int64)
+    small = codes.astype(np.int32, copy=False)
+    return RowOrder(order, ends, engine().module.order_rows(codes=small, times=_floats(times), order=order, ends=ends))
+
+
+def permute_rows(X: FloatArray, order: IntArray) -> None:
+    """Sort the rows of X in place: row order[i] comes to place i."""
+    engine().module.permute_rows(X=X, order=order)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import AnyIntArray, FloatArray, IntArray
 from vhem._support.errors import InputError
+from vhem.kernels import compiled
 from vhem.sequences.channels import Channels
 
 Number = Callable[[int], int]  #: finds the row of the file that errors name
+
+_ROWS = 1 << 18  # at a time: what is computed of all rows at once would take more memory than the table
 
 
 class Table(NamedTuple):
@@ -29,7 +32,7 @@ class Table(NamedTuple):
 class Coded(NamedTuple):
     """A column of names: a number per row, and the name of each number, in order of first appearance."""
 
-    codes: IntArray  #: (rows,)
+    codes: AnyIntArray  #: (rows,)
     keys: list[Any]
 
 
@@ -51,28 +54,39 @@ def arranged(
     channels: Channels | None = None,
     weights: Weights | None = None,
 ) -> Table:
-    """Return rows in the order of their sequences."""
-    n = np.bincount(ids.codes, minlength=len(ids.keys)).astype(np.int64)
+    """Return rows in the order of their sequences; X may be sorted in place."""
     belongs = None if groups is None else _groups(groups, ids, group_name, number)
     counts = None if weights is None else _weights(weights, ids, number)
-    if times is None and (np.diff(ids.codes) >= 0).all():
-        return Table(X, n, ids.keys, belongs, channels, counts)
-    order = np.argsort(ids.codes, kind="stable") if times is None else _time_order(times, time_name, ids, number)
-    return Table(X[order], n, ids.keys, belongs, channels, counts)
+    if times is not None and times.dtype == np.float64 and compiled.has_tables():
+        found = compiled.order_rows(ids.codes, times, len(ids.keys))
+        if found.twice >= 0:
+            _refuse_twice(found.order[found.twice : found.twice + 2], times, time_name, ids, number)
+        compiled.permute_rows(X, found.order)
+        return Table(X, np.diff(found.ends, prepend=0), ids.keys, belongs, channels, counts)
+    if times is not None or (np.diff(ids.codes) < 0).any():
+        X = X[np.argsort(ids.codes, kind="stable") if times is None else _time_order(times, time_name, ids, number)]
+    n = np.bincount(ids.codes, minlength=len(ids.keys)).astype(np.int64)
+    return Table(X, n, ids.keys, belongs, channels, counts)
 
 
 def joined(parts: list[Coded]) -> Coded:
     """Return the keys that several columns make together: tuples."""
     if len(parts) == 1:
         return parts[0]
-    together = parts[0]
+    codes, first = parts[0].codes, [0]
     for part in parts[1:]:
-        together = _renumbered(together.codes * len(part.keys) + part.codes, len(together.keys) * len(part.keys))
-    first = first_rows(together.codes, len(together.keys))
-    return together._replace(keys=[tuple(part.keys[part.codes[row]] for part in parts) for row in first])
+        codes, first = compiled.number_pairs(codes, part.codes) if compiled.has_tables() else _paired(codes, part)
+    return Coded(codes, [tuple(part.keys[part.codes[row]] for part in parts) for row in first])
 
 
-def _renumbered(codes: IntArray, n: int) -> Coded:
+def _paired(others: AnyIntArray, part: Coded) -> tuple[AnyIntArray, list[int]]:
+    """Return the numbers of pairs of codes, and the row in which each is first met."""
+    width = len(part.keys)
+    together = _renumbered(others.astype(np.int64) * width + part.codes, (int(others.max()) + 1) * width)
+    return together.codes, first_rows(together.codes, len(together.keys)).tolist()
+
+
+def _renumbered(codes: AnyIntArray, n: int) -> Coded:
     """Return codes below n as codes in order of first appearance."""
     if n > 4 * len(codes):  # too many to keep a place for each
         codes = np.unique(codes, return_inverse=True)[1].astype(np.int64)
@@ -84,11 +98,26 @@ def _renumbered(codes: IntArray, n: int) -> Coded:
     return Coded(place[codes], list(range(len(met))))
 
 
-def first_rows(codes: IntArray, n: int) -> IntArray:
+def first_rows(codes: AnyIntArray, n: int) -> IntArray:
     """Return the first row of each code below n; the number of rows for codes that do not occur."""
     first = np.full(n, len(codes))
-    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of several values for one place, the last one stays
+    for rows in reversed(list(_some_rows(len(codes)))):
+        # of several values for one place, the last one stays
+        first[codes[rows][::-1]] = np.arange(rows.start, rows.stop)[::-1]
     return first
+
+
+def _some_rows(n: int) -> Iterator[slice]:
+    return (slice(begin, min(begin + _ROWS, n)) for begin in range(0, n, _ROWS))
+
+
+def _differing_row(values: npt.NDArray[Any], of_sequence: npt.NDArray[Any], codes: AnyIntArray) -> int | None:
+    """Return the first row whose value is not that of its sequence."""
+    for rows in _some_rows(len(codes)):
+        differs = values[rows] != of_sequence[codes[rows]]
+        if differs.any():
+            return int(rows.start + np.argmax(differs))
+    return None
 
 
 def _time_order(times: npt.NDArray[Any], name: str, ids: Coded, number: Number) -> npt.NDArray[np.intp]:
@@ -99,22 +128,25 @@ def _time_order(times: npt.NDArray[Any], name: str, ids: Coded, number: Number) 
     twice = (np.diff(ids.codes[order]) == 0) & (ranks[order][1:] == ranks[order][:-1])
     if twice.any():
         k = int(np.argmax(twice))
-        one, other = sorted((int(order[k]), int(order[k + 1])))
-        raise InputError(
-            "sequence {key!r} has two rows with {column} = {moment} (row {one} and row {other})",
-            "If these are several trials, add their column to {id}; otherwise drop a row",
-            "choose another {time}",
-            key=ids.keys[ids.codes[one]], column=name, moment=times[one], one=number(one), other=number(other),
-        )  # fmt: skip
+        _refuse_twice(order[k : k + 2], times, name, ids, number)
     return order
+
+
+def _refuse_twice(rows: IntArray, times: npt.NDArray[Any], name: str, ids: Coded, number: Number) -> NoReturn:
+    one, other = sorted(rows.tolist())
+    raise InputError(
+        "sequence {key!r} has two rows with {column} = {moment} (row {one} and row {other})",
+        "If these are several trials, add their column to {id}; otherwise drop a row",
+        "choose another {time}",
+        key=ids.keys[ids.codes[one]], column=name, moment=times[one], one=number(one), other=number(other),
+    )  # fmt: skip
 
 
 def _groups(groups: Coded, ids: Coded, name: str, number: Number) -> list[Any]:
     """Return each sequence's value of the group column."""
     first = first_rows(ids.codes, len(ids.keys))
-    differs = groups.codes != groups.codes[first][ids.codes]
-    if differs.any():
-        row = int(np.argmax(differs))
+    row = _differing_row(groups.codes, groups.codes[first], ids.codes)
+    if row is not None:
         of = ids.codes[row]
         raise InputError(
             "sequence {key!r} has {column} = {one!r} (row {i}) and {other!r} (row {j}); a sequence has only one group",
@@ -127,17 +159,15 @@ def _groups(groups: Coded, ids: Coded, name: str, number: Number) -> list[Any]:
 
 def _weights(weights: Weights, ids: Coded, number: Number) -> FloatArray:
     """Return each sequence's case weight."""
-    first = np.unique(ids.codes, return_index=True)[1]
-    values = weights.values
+    first, values = first_rows(ids.codes, len(ids.keys)), weights.values
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():
-        row = int(np.argmax(bad))
+        first_bad = int(np.argmax(bad))
         problem = "row {row}: column {column!r} has the weight {value}; weights are numbers from 0 on"
         cure = "Fill or correct it, or drop the sequence"
-        raise InputError(problem, cure, row=number(row), column=weights.column, value=values[row])
-    differs = values != values[first][ids.codes]
-    if differs.any():
-        row = int(np.argmax(differs))
+        raise InputError(problem, cure, row=number(first_bad), column=weights.column, value=values[first_bad])
+    row = _differing_row(values, values[first], ids.codes)
+    if row is not None:
         of = ids.codes[row]
         raise InputError(
             "sequence {key!r} has the weight {one:g} (row {i}) and {other:g} (row {j}) in column {column!r}; "

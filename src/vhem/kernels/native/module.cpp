@@ -11,6 +11,7 @@ void bind_ppk(nb::module_& m);
 void bind_tables(nb::module_& m);
 void bind_lds(nb::module_& m);
 void bind_lds_pairs(nb::module_& m);
+void bind_rows(nb::module_& m);
 
 namespace {
 
@@ -67,4 +68,5 @@ NB_MODULE(VHEM_MODULE, m) {
     bind_tables(m);
     bind_lds(m);
     bind_lds_pairs(m);
+    bind_rows(m);
 }

@@ -88,11 +88,9 @@ bool plain_number(std::string_view cell, char decimal, double* out) {
 
 bool number(std::string_view cell, char decimal, double largest, double* out) {
     cell = trimmed(cell);
-    if (is_missing(cell)) {
-        *out = std::nan("");
-        return true;
-    }
-    return plain_number(cell, decimal, out) && std::abs(*out) <= largest;
+    if (plain_number(cell, decimal, out)) return std::abs(*out) <= largest;
+    *out = std::nan("");
+    return is_missing(cell);
 }
 
 // The numbers of names. Python says which number a new spelling has, and may refuse it.

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import AnyIntArray, FloatArray
 from vhem._support.errors import CellError, InputError, ParameterError
 from vhem.kernels import compiled
 from vhem.sequences.categories import Coder, as_floats, named_categories, unknown_category
@@ -20,6 +20,7 @@ from vhem.sequences.long_table import Coded, Weights, arranged, joined
 from vhem.sequences.readers import cells
 from vhem.sequences.readers.blocks import Columns
 from vhem.sequences.readers.cells import BadCellError
+from vhem.sequences.readers.growing import Growing
 from vhem.sequences.readers.options import Options, Reading, errors_of, without_extension
 from vhem.sequences.readers.plain_text import NAME, NOTHING, NUMBER, TIME, Cut, Cutter
 from vhem.sequences.readers.roles import Asked, Roles, check_known, given_or_guessed, listed
@@ -93,16 +94,15 @@ class _Gathered:
         self._roles, self._rows, self._comma = roles, rows, comma
         self._index = {name: k for k, name in enumerate(rows.columns)}
         self._coders = {name: Coder(names, other) for name, names in roles.categories.items()}
-        self._values: list[FloatArray] = []
-        self._weights: list[FloatArray] = []
-        self._times: list[Times] = []
+        self._values, self._weights, self._times = Growing(), Growing(), Growing()
+        self._kinds_of_times: set[str] = set()
         self._seen: dict[str, dict[str, int]] = {name: {} for name in [*roles.id, *listed(roles.group)]}
-        self._codes: dict[str, list[IntArray]] = {name: [] for name in self._seen}
+        self._codes = {name: Growing() for name in self._seen}
         self._n_rows = 0
 
     def cutter(self) -> Cutter | None:
         """Return what cuts plain text into these columns; None if times are dates, which only Python reads."""
-        if not compiled.has_tables() or (self._times and self._times[0].kind != "numbers"):
+        if not compiled.has_tables() or self._kinds_of_times - {"numbers"}:
             return None
         numbered: dict[str, Callable[[str], int]] = {
             name: partial(_number_of, seen) for name, seen in self._seen.items()
@@ -132,11 +132,11 @@ class _Gathered:
         columns |= {name: cut.values[:, place[name]] for name in self._roles.values if name not in columns}
         self._values.append(np.column_stack([columns[name] for name in self._roles.values]))
         if self._roles.time is not None:
-            self._times.append(Times(cut.values[:, place[self._roles.time]].copy(), "numbers"))
+            self._add_times(Times(cut.values[:, place[self._roles.time]], "numbers"))
         if self._roles.weights is not None:
-            self._weights.append(cut.values[:, place[self._roles.weights]].copy())
+            self._weights.append(cut.values[:, place[self._roles.weights]])
         for name in self._seen:
-            self._codes[name].append(cut.codes[:, coded[name]].copy())
+            self._codes[name].append(cut.codes[:, coded[name]].astype(np.int32))
         self._n_rows += len(cut.values)
 
     def _places(self, names: list[str]) -> dict[str, int]:
@@ -157,20 +157,26 @@ class _Gathered:
         if self._roles.weights is not None:
             self._weights.append(converted(self._roles.weights, numbers))
         if self._roles.time is not None:
-            self._times.append(converted(self._roles.time, partial(times, comma=self._comma)))
+            self._add_times(converted(self._roles.time, partial(times, comma=self._comma)))
         for name, seen in self._seen.items():
             self._codes[name].append(converted(name, partial(_coded, seen)))
         self._n_rows += len(chunk[0])
 
+    def _add_times(self, some: Times) -> None:
+        self._kinds_of_times.add(some.kind)
+        if len(self._kinds_of_times) == 1:  # otherwise they are refused in the end
+            self._times.append(some.values)
+
     def sequences(self) -> Sequences:
         """Return what was gathered, and release it."""
-        roles, X = self._roles, _together(self._values)
+        roles, X = self._roles, self._values.whole()
         channels = self._channels(X)
         coded = {name: self._coded(name) for name in self._seen}  # a column may be an id and a group
         ids = joined([coded[name] for name in roles.id]) if roles.id else self._one_sequence()
         groups = None if roles.group is None else coded[roles.group]
+        coded.clear()
         moments = None if roles.time is None else self._all_times()
-        weights = None if roles.weights is None else Weights(roles.weights, _together(self._weights))
+        weights = None if roles.weights is None else Weights(roles.weights, self._weights.whole())
         table = arranged(
             X, ids, moments, groups, roles.time or "", roles.group or "", self._rows.number, channels, weights
         )
@@ -190,30 +196,17 @@ class _Gathered:
         return Channels(tuple(names), (None,) * len(names)).with_categories(found)
 
     def _one_sequence(self) -> Coded:
-        return Coded(np.zeros(self._n_rows, dtype=np.int64), [without_extension(self._rows.path)])
+        return Coded(np.zeros(self._n_rows, dtype=np.int32), [without_extension(self._rows.path)])
 
     def _coded(self, name: str) -> Coded:
-        return Coded(_together(self._codes[name]), cells.tidy_names(list(self._seen[name])))
+        return Coded(self._codes[name].whole(), cells.tidy_names(list(self._seen[name])))
 
     def _all_times(self) -> npt.NDArray[Any]:
-        kinds = sorted({part.kind for part in self._times})
-        if len(kinds) > 1:
+        kinds = " and ".join(sorted(self._kinds_of_times))
+        if len(self._kinds_of_times) > 1:
             problem = "column {column!r} has {kinds}"
-            raise InputError(problem, "use one format in all rows", column=self._roles.time, kinds=" and ".join(kinds))
-        values = [part.values for part in self._times]
-        self._times.clear()
-        return _together(values)
-
-
-def _together(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Return arrays as one, releasing each as soon as it is copied: a large table is not held twice."""
-    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), parts[0].dtype)
-    end = len(whole)
-    while parts:
-        part = parts.pop()
-        whole[end - len(part) : end] = part
-        end -= len(part)
-    return whole
+            raise InputError(problem, "use one format in all rows", column=self._roles.time, kinds=kinds)
+        return self._times.whole()
 
 
 def _number_of(seen: dict[str, int], cell: str) -> int:
@@ -230,10 +223,10 @@ def coded(coder: Coder, column: Sequence[Any]) -> FloatArray:
         raise BadCellError(list(column).index(value), unknown_category(value, coder)) from None
 
 
-def _coded(seen: dict[str, int], column: Sequence[Any]) -> IntArray:
+def _coded(seen: dict[str, int], column: Sequence[Any]) -> AnyIntArray:
     """Return numbers for names, which are numbered as they appear."""
     try:  # names met before, written in the same way
-        return np.fromiter(map(seen.__getitem__, column), np.int64, len(column))
+        return np.fromiter(map(seen.__getitem__, column), np.int32, len(column))
     except (KeyError, TypeError):
         pass
     spelled: dict[Any, int] = {}
@@ -242,4 +235,4 @@ def _coded(seen: dict[str, int], column: Sequence[Any]) -> IntArray:
             if cells.is_missing(cell):
                 raise BadCellError(i, CellError("is empty", "fill it or drop the row", value=cell))
             spelled[cell] = seen.setdefault(cells.name(cell), len(seen))
-    return np.fromiter(map(spelled.__getitem__, column), np.int64, len(column))
+    return np.fromiter(map(spelled.__getitem__, column), np.int32, len(column))

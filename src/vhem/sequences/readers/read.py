@@ -97,8 +97,8 @@ def read_sequences(
 
     Notes
     -----
-    Text is read in parts: ten million rows of two values need a few times the memory of the numbers themselves.
-    Spreadsheets and parquet need the extra `tables`.
+    Text is read in parts: ten million rows of two values need less than three times the memory of the numbers
+    themselves. Spreadsheets and parquet need the extra `tables`.
 
     Examples
     --------
