@@ -63,9 +63,9 @@ $(APP): $(PACKAGE)
 app: $(APP)
 	@$(BIN)/vhem app
 
-# As many tests at a time as there are cores, file by file. `PYTEST` takes further options of pytest's.
+# As many tests at a time as there are cores; a worker that is done takes tests over from another. `PYTEST` takes further options of pytest's.
 PYTEST :=
-RUN_TESTS = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist loadfile
+RUN_TESTS = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 test: $(STAMP)
 	$(RUN_TESTS) -m "not slow" $(PYTEST)
 

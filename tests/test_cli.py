@@ -675,6 +675,7 @@ def test_how_many_restarts_agree_is_told(clustered, tmp_path):
     assert "restarts" not in one.split("Cluster 1")[0]
 
 
+@pytest.mark.slow
 def test_numbers_of_clusters_of_a_table_and_of_models(study, clustered):
     settings = ("-k", "3,2", "--restarts", 1, "--json")
     of_run = json.loads(run("number", clustered[0], *settings).stdout)

@@ -111,6 +111,7 @@ def test_bad_options(days, tmp_path, monkeypatch):
     assert "no Dask scheduler at tcp://127.0.0.1:1" in message
 
 
+@pytest.mark.slow
 def test_on_a_dask_cluster(days, tmp_path):
     distributed = pytest.importorskip("distributed")
     folder, _ = days

@@ -75,6 +75,7 @@ def assert_same(one, other):
     assert np.array_equal(one.lower_bounds_, other.lower_bounds_)
 
 
+@pytest.mark.slow
 def test_the_same_bits_as_here(client, parts, hmms, mixture_here, clusters_here):
     assert mixture(executor=client).fit(parts).model_ == mixture_here
     assert_same(clusters(executor=client).fit(hmms), clusters_here)

@@ -30,11 +30,19 @@ MODULES = [
         ".scale",
     )
 ]
+LONG = ["number.md"]  # pages that are run with the slow tests
 RECORDS = ["vhem._support.saving", "vhem.files.model_files"]  # classes that only hold something, with documented fields
 
 
 @pytest.mark.filterwarnings("ignore")  # examples leave the seed open, and a fit may say that it is not done
-@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=[pytest.mark.slow] if page.name in LONG else [], id=page.name)
+        for page in PAGES
+        if "```python" in page.read_text()
+    ],
+)
 def test_python_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks, namespace = re.findall(r"```python\n(.*?)```", page.read_text(), re.S), {}

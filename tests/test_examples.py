@@ -8,8 +8,8 @@ from helpers import data_folder, loaded
 
 pyplot = pytest.importorskip("matplotlib.pyplot", reason="the examples draw with matplotlib")
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
-SLOW = {"eye_statistics"}  # the whole clustering is run again, dozens of times
-MARKED = [pytest.param(path, marks=pytest.mark.slow if path.stem in SLOW else ()) for path in EXAMPLES]
+QUICK = {"simulated"}  # run every time; the others with the slow tests
+MARKED = [pytest.param(path, marks=() if path.stem in QUICK else pytest.mark.slow) for path in EXAMPLES]
 
 
 @pytest.mark.parametrize("example", MARKED, ids=lambda path: path.stem)

@@ -20,6 +20,7 @@ from vhem.studies import handwriting, motion, music
 from vhem.studies.results import remembered
 
 
+@pytest.mark.slow
 def test_motion_study_in_small(tmp_path):
     loaded(load_cmu_motion)
     said = []

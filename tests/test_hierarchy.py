@@ -183,6 +183,7 @@ def test_bad_parameters_are_named(change, message):
         HierarchicalVHEM(**change).fit(h3m)
 
 
+@pytest.mark.slow
 def test_the_number_of_clusters_is_found():
     h3m, _ = nested(n_inputs=48)
     model = VHEM(n_init=2, tau=5)

@@ -229,7 +229,7 @@ def test_a_cell_at_the_far_corner(tmp_path):
     with zipfile.ZipFile(path) as book:
         parts = {name: book.read(name) for name in book.namelist()}
     far = b'<row r="1048576"><c r="XFD1048576"><v>1</v></c></row></sheetData>'
-    parts["xl/s.xml"] = parts["xl/s.xml"].replace(b"</sheetData>", far)
+    parts["xl/worksheets/sheet1.xml"] = parts["xl/worksheets/sheet1.xml"].replace(b"</sheetData>", far)
     with zipfile.ZipFile(path, "w") as book:
         for name, content in parts.items():
             book.writestr(name, content)

@@ -251,12 +251,12 @@ def write_xlsx(path, rows):
         "[Content_Types].xml": f'<Types xmlns="{package}/content-types">'
         f'<Default Extension="rels" ContentType="{kind}-package.relationships+xml"/>'
         f'<Override PartName="/xl/workbook.xml" ContentType="{sheet}.sheet.main+xml"/>'
-        f'<Override PartName="/xl/s.xml" ContentType="{sheet}.worksheet+xml"/></Types>',
+        f'<Override PartName="/xl/worksheets/sheet1.xml" ContentType="{sheet}.worksheet+xml"/></Types>',
         "_rels/.rels": f'{links}officeDocument" Target="xl/workbook.xml"/></Relationships>',
         "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{office}">'
         '<sheets><sheet name="Data" sheetId="1" r:id="r1"/></sheets></workbook>',
-        "xl/_rels/workbook.xml.rels": f'{links}worksheet" Target="s.xml"/></Relationships>',
-        "xl/s.xml": f'<worksheet xmlns="{main}"><sheetData>{body}</sheetData></worksheet>',
+        "xl/_rels/workbook.xml.rels": f'{links}worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+        "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{main}"><sheetData>{body}</sheetData></worksheet>',
     }
     with zipfile.ZipFile(path, "w") as file:
         for name, text_of_part in parts.items():

@@ -146,7 +146,7 @@ def thousand(d=2, S=3, frames=12):
     hmms = random_h3m(rng, K=1000, S=S, d=d)
     hmms = vhem.H3M(list(hmms), ids=[f"participant {k:04d}" for k in range(1000)])
     fit = vhem.VHEM(20, n_init=1, max_iter=5, tol=0, random_state=0).fit(hmms)
-    sequences = [hmm.sample(3, frames, rng)[k] for hmm in hmms for k in range(3)]
+    sequences = [sequence for hmm in hmms for sequence in hmm.sample(3, frames, rng)]
     return fit, hmms, vhem.Sequences(sequences, groups=np.repeat(hmms.ids, 3))
 
 

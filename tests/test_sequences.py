@@ -190,7 +190,8 @@ def as_pandas(columns):
 
 
 def as_nullable_pandas(columns):
-    return as_pandas(columns).convert_dtypes()
+    with np.errstate(invalid="ignore"):  # pandas 2.2 tries whether inf is an integer
+        return as_pandas(columns).convert_dtypes()
 
 
 def as_polars(columns):

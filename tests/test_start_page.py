@@ -27,6 +27,7 @@ def missing_lines(block, shown):
     return [line for line in block.splitlines() if line != "…" and line not in left]
 
 
+@pytest.mark.slow
 def test_the_page_says_what_is_printed(folder):
     shown, n_commands, n_outputs = "", 0, 0
     for block in BLOCKS:

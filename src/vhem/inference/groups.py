@@ -205,4 +205,6 @@ def _equal_spread(distances: FloatArray, design: Design) -> float:
     parts = [distances[design.codes == g] for g in range(len(design.names))]
     if np.ptp(distances) == 0:
         return 1.0
+    if all(np.ptp(part) == 0 for part in parts):  # F is infinite; SciPy's versions differ in what they say then
+        return 0.0
     return float(stats.f_oneway(*parts).pvalue)

@@ -130,11 +130,16 @@ def _numbers(frame: Any, name: str, n_rows: int) -> FloatArray:
         problem = "column {column!r} holds {kind} values; columns of values must be numbers"
         raise InputTypeError(problem, cure, column=name, kind=raw.dtype)
     try:
-        # Straight from the table: pandas turns its own missing value into NaN only when asked for floats.
-        return np.asarray(frame[name], dtype=np.float64)
+        return _floats(frame[name])
     except (TypeError, ValueError) as error:
         problem = "column {column!r} cannot be read as numbers: {fault}"
         raise InputTypeError(problem, cure, column=name, fault=error) from None
+
+
+def _floats(column: Any) -> FloatArray:
+    if hasattr(getattr(column, "dtype", None), "na_value"):  # pandas' own missing value is not a number to NumPy
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return np.asarray(column, dtype=np.float64)
 
 
 def _check_length(n: int, name: str, n_rows: int) -> None:
