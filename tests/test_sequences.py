@@ -202,7 +202,17 @@ def as_pyarrow(columns):
     return pytest.importorskip("pyarrow").table(columns)
 
 
-TABLES = [as_pandas, as_nullable_pandas, as_polars, as_pyarrow, dict]
+class OnlyAStream:
+    """A table that shows nothing but Arrow's stream, as those of DuckDB and others do."""
+
+    def __init__(self, columns):
+        self._table = as_pyarrow(columns)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+TABLES = [as_pandas, as_nullable_pandas, as_polars, as_pyarrow, OnlyAStream, dict]
 
 
 @pytest.mark.parametrize("table", TABLES)

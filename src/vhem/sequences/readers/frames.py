@@ -1,4 +1,8 @@
-"""Tables in memory, by duck typing: pandas, polars, pyarrow or a dictionary of columns."""
+"""Tables in memory, by duck typing: pandas, polars, pyarrow, a dictionary of columns, or anything with Arrow's stream.
+
+Columns are looked at where they are: numbers are copied once, into the frames, and names are numbered by pyarrow, if it
+is there, without a Python object per row.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray
 from vhem._support.errors import CellError, InputError, InputTypeError
+from vhem._support.optional import how_to_install
 from vhem.sequences.categories import Categories, Coder, unknown_category, wanted
 from vhem.sequences.channels import Channels, checked_names
 from vhem.sequences.long_table import Coded, Table, Weights, arranged, joined
@@ -29,6 +34,7 @@ def read_frame(
     other: str | None = None,
 ) -> Table:
     """Return the sequences of a table; `Sequences.from_table` documents the arguments."""
+    frame = with_columns(frame)
     chosen, id_columns = listed(values), listed(id_column)
     if not chosen:
         raise InputError("{values} is empty", "list the columns that hold the frame's values")
@@ -79,6 +85,28 @@ def _codes(
     except KeyError as fault:
         raise unknown_category(fault.args[0], coder).at(None, values.index(fault.args[0]), name) from None
     return coder.final(codes), coder.names
+
+
+def with_columns(frame: Any) -> Any:
+    """Return a table with columns by name; others that export an Arrow stream, like DuckDB's, are read through it."""
+    own = type(frame).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")
+    if own or not hasattr(frame, "__arrow_c_stream__"):
+        return frame
+    arrow = pyarrow_or_none()
+    if arrow is None:
+        raise ModuleNotFoundError(
+            f"a {type(frame).__name__} is read through pyarrow, which is not installed: {how_to_install('tables')}."
+        )
+    return arrow.table(frame)
+
+
+def pyarrow_or_none() -> Any:
+    """Return the library if it is installed."""
+    try:
+        import pyarrow  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError:
+        return None
+    return pyarrow
 
 
 def is_lazy(frame: Any) -> bool:
@@ -183,14 +211,31 @@ def _refuse_missing(values: npt.NDArray[Any], name: str) -> None:
 
 def _factorised(frame: Any, name: str) -> Coded:
     """Return a column of names as numbers."""
-    if hasattr(frame[name], "dictionary_encode"):
-        return arrow_coded(frame[name], name)
+    in_arrow = _in_arrow(frame[name])
+    if in_arrow is not None:
+        return arrow_coded(in_arrow, name)
     values = _column(frame, name)
     _refuse_missing(values, name)
     _refuse_no_rows(len(values))
     seen: dict[Any, int] = {}
     codes = np.fromiter((seen.setdefault(v, len(seen)) for v in values.tolist()), np.int64, len(values))
     return Coded(codes, list(seen))
+
+
+def _in_arrow(column: Any) -> Any:
+    """Return a column of text or integers as pyarrow's, without a copy if it lies in Arrow's form; None for others."""
+    if hasattr(column, "dictionary_encode"):
+        return column
+    arrow = pyarrow_or_none() if hasattr(column, "__arrow_c_stream__") else None
+    if arrow is None:
+        return None
+    try:
+        taken = arrow.chunked_array(column)
+    except (arrow.ArrowException, TypeError):
+        return None
+    kinds = arrow.types
+    plain = any(is_kind(taken.type) for is_kind in (kinds.is_string, kinds.is_large_string, kinds.is_integer))
+    return taken if plain else None  # others are the library's own values, which pyarrow would not give back
 
 
 def arrow_coded(column: Any, name: str) -> Coded:
