@@ -117,16 +117,37 @@ def _medoid(part: BaseModels, n_threads: int) -> int:
 
 def ward_labels(base: BaseModels, n_clusters: int, n_threads: int = 1) -> IntArray:
     """Return the parts of Ward's tree; exactly that many, even among duplicates."""
-    if len(base.counts) == 1:
-        return np.zeros(1, dtype=np.int64)
-    return np.asarray(cut_tree(ward_tree(base, n_threads), n_clusters)[:, 0], dtype=np.int64)  # exactly that many parts
+    return _cut(divergences(base.models, base.tau, n_threads), n_clusters)
+
+
+def ward_partitions(apart: dict[str, FloatArray], n_clusters: int) -> dict[str, IntArray]:
+    """Return the partitions that Ward's trees of several kinds of divergences give, numbered alike."""
+    return {name: _renumbered(_cut(squares, n_clusters)) for name, squares in apart.items()}
 
 
 def ward_tree(base: BaseModels, n_threads: int = 1) -> FloatArray:
     """Return Ward's tree on √ of the symmetrised divergence, in SciPy's form."""
-    J = expected_log_likelihood(base.models, base.models, base.tau, n_threads=n_threads)
+    return np.asarray(linkage(np.sqrt(divergences(base.models, base.tau, n_threads)), method="ward"))
+
+
+def divergences(models: Models, tau: int, n_threads: int = 1) -> FloatArray:
+    """Return the symmetrised divergences of all pairs, in SciPy's condensed form."""
+    J = expected_log_likelihood(models, models, tau, n_threads=n_threads)
     loss = np.maximum(np.diagonal(J)[:, None] - J, 0.0)
-    return np.asarray(linkage(np.sqrt(squareform(loss + loss.T, checks=False)), method="ward"))
+    return np.asarray(squareform(loss + loss.T, checks=False))
+
+
+def _cut(squares: FloatArray, n_clusters: int) -> IntArray:
+    """Return the parts of Ward's tree of squared distances, exactly that many."""
+    if not len(squares):
+        return np.zeros(1, dtype=np.int64)
+    return np.asarray(cut_tree(linkage(np.sqrt(squares), method="ward"), n_clusters)[:, 0], dtype=np.int64)
+
+
+def _renumbered(labels: IntArray) -> IntArray:
+    """Return the same partition with clusters numbered in the order of their first items."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.asarray(np.argsort(np.argsort(first))[inverse.ravel()], dtype=np.int64)
 
 
 def _is_aligned(models: Models, shape: CenterShape) -> bool:

@@ -13,6 +13,7 @@ from vhem._support.errors import Count, InputError
 from vhem.em.baum_welch import BaumWelch, Fits, learn
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits
+from vhem.em.neighbours import neighbours
 from vhem.em.parameters import check_values
 from vhem.em.pooling import Pooled, learned_from, with_pooled
 from vhem.em.progress import FitReporter
@@ -24,6 +25,8 @@ from vhem.emissions import Components
 from vhem.kernels.models import Models
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
+
+_ROUNDS = 2  # of starting HMMs where those of similar items ended
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +88,7 @@ def fit_batch(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Generato
             best.put(better, now, better)
     assert best is not None
     if plan.pooling and (pooled := learned_from(best)) is not None:
-        best = refitted(batch, scale, best, pooled, plan, rng)
+        best = borrowed(batch, scale, best, pooled, plan, rng)
     return best if plan.shape.topology != "ergodic" else _most_visited_first(best)
 
 
@@ -109,6 +112,15 @@ def refitted(batch: Batch, scale: Scale, fits: Fits, pooled: Pooled, plan: FitPl
     problem = BaumWelch.of(batch, prior, fits.models.shape[1], strict=False, rng=rng, n_threads=plan.n_threads)
     again = learn(problem, fits.models, plan.limits, plan.reporter.watch)
     return again._replace(n_iter=fits.n_iter + again.n_iter, n_reseeded=fits.n_reseeded + again.n_reseeded)
+
+
+def borrowed(batch: Batch, scale: Scale, fits: Fits, pooled: Pooled, plan: FitPlan, rng: np.random.Generator) -> Fits:
+    """Return HMMs that borrow strength: variances from all others, and the meaning of states from the most similar."""
+    now = refitted(batch, scale, fits, pooled, plan, rng)
+    for _ in range(_ROUNDS):
+        nearest = neighbours(batch, now.models, rng, plan.n_threads)
+        now = refitted(batch, scale, now._replace(models=now.models.take(nearest)), pooled, plan, rng)
+    return now
 
 
 def given_start(init: H3M | HMM, n: int, n_dims: int) -> Models:

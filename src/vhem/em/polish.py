@@ -24,6 +24,7 @@ from vhem.em.mixtures import Items, MixtureProblem, Mixtures
 from vhem.em.random_effects import VaryingItems
 from vhem.em.random_effects_full import FullVaryingItems
 from vhem.em.settings import Priors
+from vhem.em.votes import averaged
 from vhem.emissions import Gaussian
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
@@ -31,9 +32,9 @@ from vhem.kernels.reduction import BaseModels
 _EM_ITERATIONS, _MORE_ITERATIONS = 5, 20  # of EM on the sequences: of every candidate, and of the best
 _ITERATIONS = {"diag": (5, 10), "full": (3, 7)}  # with varying items: of every candidate, and more of the best
 _TOL = 1e-4
+_MOVES = {"diag": 3, "full": 1}  # of the search
 _MUCH_WORK = 250_000  # frames × clusters above which the search makes one move
 _PATIENCE = 60  # children without a higher likelihood after which the search ends; fewer if there is much work
-_TEMPER = 0.5  # of the responsibilities: bounds differ by more than likelihoods do, and frames depend on one another
 _MOST_ITEMS = 1500  # for which the search compares HMMs pairwise
 _MOST_NUMBERS = 3e7  # that varying items may take: items × clusters × states × dimensions
 
@@ -60,8 +61,6 @@ class Polish:
     base: BaseModels  #: one HMM per item, by which clusters are split
     plan: FitPlan
     n_clusters: int
-    n_moves: int = 3  #: of the search; one if there is much work
-    least_gain: float = 0.0  #: nats per item that a move must gain
     tell: Callable[[str, float], None] = lambda *_: None
 
     @property
@@ -73,7 +72,15 @@ class Polish:
         plain = isinstance(batch.emissions, Gaussian) and batch.cases is None
         return plain and shape.n_mix == 1 and numbers <= _MOST_NUMBERS
 
-    def learned(self, name: str, labels: IntArray, rng: np.random.Generator, n_init: int = 3) -> Candidate:
+    def learned(self, partitions: dict[str, IntArray], rng: np.random.Generator) -> list[Candidate]:
+        """Return a candidate for each partition; equal ones are learned once, and vote as often as they were found."""
+        found: list[Candidate] = []
+        for name, labels in partitions.items():
+            same = [one for one in found if (one.first == labels).all()]
+            found.append(same[0]._replace(name=name) if same else self._learned(name, labels, rng))
+        return found
+
+    def _learned(self, name: str, labels: IntArray, rng: np.random.Generator, n_init: int = 3) -> Candidate:
         """Learn an HMM from each part of a partition, then EM, then let items vary."""
         batch, K = self.batch, self.n_clusters
         models = fit_parts(batch, np.arange(len(batch.groups)), labels[batch.groups], K, self.plan, rng, n_init)
@@ -87,12 +94,11 @@ class Polish:
         self.tell("em", made.objective)
         return self._varied(made, _ITERATIONS[self.plan.shape.covariance_type][0]) if self.may_vary else made
 
-    def searched(self, candidates: list[Candidate], rng: np.random.Generator) -> Candidate:
-        """Look for a better solution than the best of some candidates."""
-        best = max(candidates, key=lambda one: one.objective)
+    def searched(self, candidates: list[Candidate], rng: np.random.Generator) -> list[Candidate]:
+        """Look for better solutions than some candidates; returns all that are to be considered."""
         # Likelihoods prefer some clusters of Gaussians that are wrong, made of several pieces.
         gaussian = isinstance(self.batch.emissions, Gaussian)
-        return self._moved(best, rng) if gaussian else self._evolved(candidates, rng)
+        return self._moved(candidates, rng) if gaussian else [self._evolved(candidates, rng)]
 
     def _evolved(self, candidates: list[Candidate], rng: np.random.Generator) -> Candidate:
         """Let candidates trade their clusters: likelihoods of categories and counts have many local optima."""
@@ -110,27 +116,37 @@ class Polish:
             models=found.state.models, weights=found.state.weights[0], responsibilities=z, objective=found.bounds[-1]
         )
 
-    def _moved(self, best: Candidate, rng: np.random.Generator) -> Candidate:
-        """Dissolve the cluster that is missed least and split the widest one, as long as that explains more."""
-        n_items = len(self.batch.ids)
-        if n_items > _MOST_ITEMS:
-            return best
+    def _moved(self, candidates: list[Candidate], rng: np.random.Generator) -> list[Candidate]:
+        """Dissolve the cluster that is missed least and split the widest one, as long as that explains more.
+
+        Returns all candidates with those that the search tried.
+        """
+        best = max(candidates, key=lambda one: one.objective)
+        if len(self.batch.ids) > _MOST_ITEMS:
+            return candidates
         few = len(self.batch.X) * self.n_clusters <= _MUCH_WORK
         tried: set[tuple[int, int]] = set()
-        for _ in range(self.n_moves if few else 1):
+        found = list(candidates)
+        for _ in range(_MOVES[self.plan.shape.covariance_type] if few else 1):
             move = _proposed(best, self.base, tried)
             if move is None:
                 break
             tried.add(move.pair)
-            found = self.learned(best.name, move.labels, rng, n_init=1)
-            if found.objective > best.objective + self.least_gain * n_items:
-                best, tried = found._replace(first=best.first), set()
-        return best
+            found.append(self._learned(best.name, move.labels, rng, n_init=1)._replace(first=best.first))
+            if found[-1].objective > best.objective:
+                best, tried = found[-1], set()
+        return found
 
-    def finished(self, best: Candidate) -> Candidate:
-        """Train the best candidate further."""
-        if best.state is not None:
-            return _tempered(self._varied(best, _ITERATIONS[self.plan.shape.covariance_type][1]))
+    def decided(self, candidates: list[Candidate]) -> Candidate:
+        """Return the best candidate, trained further, with the responsibilities that all vote for."""
+        best = max(candidates, key=lambda one: one.objective)
+        if best.state is None:
+            return self._converged(best)
+        done = self._varied(best, _ITERATIONS[self.plan.shape.covariance_type][1])
+        voters = [done._replace(objective=one.objective) if one is best else one for one in candidates]
+        return elected(voters)._replace(objective=done.objective)
+
+    def _converged(self, best: Candidate) -> Candidate:
         problem = item_problem(self.batch, best.models, self.plan.n_threads)
         start = Mixtures(problem.prior.possible(best.models), best.weights[None])
         done = run(problem, start, Limits(max_iter=_MORE_ITERATIONS, tol=_TOL))
@@ -154,10 +170,23 @@ class Polish:
         )  # fmt: skip
 
 
-def _tempered(best: Candidate) -> Candidate:
-    """Return responsibilities that are as often right as they say; see docs/quality.md."""
-    z = best.responsibilities**_TEMPER
-    return best._replace(responsibilities=z / z.sum(axis=1, keepdims=True))
+def elected(candidates: list[Candidate], ward: float = 0.0) -> Candidate:
+    """Return the best candidate with the responsibilities that all vote for.
+
+    A candidate counts exp(-1) as much if it explains one nat less per item, and the parts of Ward's tree that it came
+    from count `ward` times as much as itself. If a cluster were left without items, the best candidate decides alone.
+    """
+    scores = np.array([one.objective / len(one.first) for one in candidates])
+    first, weights = int(scores.argmax()), np.exp(scores - scores.max())
+    best = candidates[first]
+    voters = [one.responsibilities for one in candidates]
+    if ward > 0:
+        voters += [np.eye(best.responsibilities.shape[1])[one.first] for one in candidates]
+        weights = np.concatenate([weights, ward * weights])
+    z = averaged(voters, weights, first)
+    if len(np.unique(z.argmax(axis=1))) < z.shape[1]:
+        z = best.responsibilities
+    return best._replace(responsibilities=z, weights=z.mean(axis=0))
 
 
 def item_problem(batch: Batch, models: Models, threads: int) -> MixtureProblem:

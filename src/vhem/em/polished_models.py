@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray
-from vhem.em.cluster_starts import CenterShape, ward_labels
+from vhem.em.cluster_starts import CenterShape, divergences, ward_partitions
 from vhem.em.fitting import FitPlan
 from vhem.em.loop import Limits, run
-from vhem.em.polish import Polish
+from vhem.em.polish import Polish, elected
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.retold import retold
 from vhem.em.sharding import Shards
@@ -20,8 +20,7 @@ from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
 from vhem.models.evidence import Evidence
 
-_MOVES = 1  # of the search
-_LEAST_GAIN = 0.4  # nats per input that a move of the search must gain: an HMM knows less than its sequences
+_WARD = 0.5  # votes of Ward's parts, against one for what was learned from them: HMMs know less than sequences
 _LIMITS = Limits(max_iter=20, tol=1e-4)
 
 
@@ -36,15 +35,24 @@ def polished(
     base: BaseModels, evidence: Evidence, shape: CenterShape, rng: np.random.Generator, n_threads: int
 ) -> PolishedModels:
     """Return the clusters that Ward's parts lead to, and the HMM with the highest bound for each."""
-    batch = retold(base.models, evidence, rng)
-    plan = _plan(base.models, shape, n_threads)
     K = shape.n_clusters
-    polish = Polish(batch=batch, base=base, plan=plan, n_clusters=K, n_moves=_MOVES, least_gain=_LEAST_GAIN)
-    first = polish.learned("ward", ward_labels(base, K, n_threads), rng)
-    best = polish.finished(polish.searched([first], rng))
+    batch, plan = retold(base.models, evidence, rng), _plan(base.models, shape, n_threads)
+    polish = Polish(batch=batch, base=base, plan=plan, n_clusters=K)
+    partitions = ward_partitions(_apart(base, n_threads), K)
+    best = elected(polish.learned(partitions, rng), _WARD)
     labels = best.responsibilities.argmax(axis=1)
     centers = [_center(base.take(labels == k), best.models.take([k]), n_threads) for k in range(K)]
     return PolishedModels(Models.joined(centers), best.responsibilities)
+
+
+def _apart(base: BaseModels, n_threads: int) -> dict[str, FloatArray]:
+    """Return divergences over τ frames, half and twice as many, and damped ones.
+
+    By the damped ones, clusters far from all others do not decide which of the others are merged.
+    """
+    lengths = {"ward": base.tau, "half as long": max(1, base.tau // 2), "twice as long": 2 * base.tau}
+    apart = {name: divergences(base.models, tau, n_threads) for name, tau in lengths.items()}
+    return apart | {"damped": np.log1p(apart["ward"])}
 
 
 def _plan(models: Models, shape: CenterShape, n_threads: int) -> FitPlan:

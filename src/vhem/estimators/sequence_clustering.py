@@ -17,11 +17,10 @@ from vhem._support.errors import Count, FitWarning, InputError, warn
 from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
-from vhem.em.baum_welch import Fits
 from vhem.em.choose_states import states_scores
-from vhem.em.cluster_starts import ward_labels
+from vhem.em.cluster_starts import divergences, ward_partitions
 from vhem.em.estimator import Clusterer
-from vhem.em.fitting import FitPlan, fit_batch, refitted
+from vhem.em.fitting import FitPlan, borrowed, fit_batch, refitted
 from vhem.em.grouped import Batch, Scale
 from vhem.em.mixture_starts import PARTITIONS, fit_parts
 from vhem.em.mixtures import Mixtures
@@ -186,19 +185,17 @@ class SequenceClustering(LabelFrame, Clusterer):
         plan = self._sized(plan, batch, hmms, rng)
         models = {} if hmms is None else {"given": _checked_hmms(hmms, batch)}
         if hmms is None or self._are_like(hmms):
-            fits = self._item_hmms(batch, plan if hmms is None else replace(plan, init=hmms), rng)
-            models |= {name: fit.models for name, fit in fits.items()}
-        chosen = next(name for name in ("given", "arithmetic", "plain") if name in models)
+            models |= self._item_hmms(batch, plan if hmms is None else replace(plan, init=hmms), rng)
         channels = sequences._remembered
-        made = H3M.of_models(models[chosen], ids=batch.ids, channels=channels)
+        made = H3M.of_models(models[_best_known(models)], ids=batch.ids, channels=channels)
         self.hmms_ = made.with_evidence(*batch.evidence)
         partitions = self._partitions(batch, models, rng)
         self._tell("hmms", 0.0)
         polish = Polish(batch=batch, base=self._base(batch), plan=plan, n_clusters=self.n_clusters, tell=self._tell)
         if not isinstance(batch.emissions, Gaussian):
             partitions |= self._by_sequences(batch, plan, rng)
-        candidates = [polish.learned(name, labels, rng) for name, labels in partitions.items()]
-        self._keep(polish.finished(polish.searched(candidates, rng)), batch, channels)
+        candidates = polish.learned(partitions, rng)
+        self._keep(polish.decided(polish.searched(candidates, rng)), batch, channels)
         self.candidates_ = {one.name: one.objective for one in candidates}
         return self
 
@@ -251,26 +248,25 @@ class SequenceClustering(LabelFrame, Clusterer):
         sizes = (hmms.n_states == self.n_states_).all() and hmms.n_mix == self.n_mix == 1
         return bool(sizes and isinstance(hmms.emissions, Gaussian) and hmms.covariance_type == self.covariance_type)
 
-    def _item_hmms(self, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> dict[str, Fits]:
-        """Return one HMM per item, for every way of pooling that the evidence supports."""
+    def _item_hmms(self, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> dict[str, Models]:
+        """Return one HMM per item: learned separately and, if the evidence supports it, borrowing in two ways."""
         scale = Scale.of(batch)
-        fits = {"plain": fit_batch(batch, scale, plan, rng)}
-        for name, logarithmic in (("log", True), ("arithmetic", False)):
-            pooled = learned_from(fits["plain"], logarithmic)
-            if pooled is not None:
-                fits[name] = refitted(batch, scale, fits["plain"], pooled, plan, rng)
-        return fits
+        plain = fit_batch(batch, scale, plan, rng)
+        found = {"plain": plain.models}
+        if (pooled := learned_from(plain, logarithmic=False)) is not None:
+            found["pooled"] = refitted(batch, scale, plain, pooled, plan, rng).models
+        if (pooled := learned_from(plain)) is not None:
+            found["borrowed"] = borrowed(batch, scale, plain, pooled, plan, rng).models
+        return found
 
     def _partitions(self, batch: Batch, models: dict[str, Models], rng: np.random.Generator) -> dict[str, IntArray]:
         """Return the distinct partitions that Ward's trees give."""
         n = len(batch.ids)
         chosen = np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))
-        found: dict[str, IntArray] = {}
-        for name, items in models.items():
-            base = _compared(items.take(chosen), self._tau(batch))
-            labels = _renumbered(ward_labels(base, self.n_clusters, n_threads(self.n_jobs)))
-            if not any((labels == other).all() for other in found.values()):
-                found[name] = labels
+        tau, threads = self._tau(batch), n_threads(self.n_jobs)
+        apart = {name: divergences(items.take(chosen), tau, threads) for name, items in models.items()}
+        apart["damped"] = np.log1p(apart[_best_known(models)])  # what is far from all decides less about the rest
+        found = ward_partitions(apart, self.n_clusters)
         return found if n == len(chosen) else {k: self._spread(batch, chosen, v, rng) for k, v in found.items()}
 
     def _by_sequences(self, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> dict[str, IntArray]:
@@ -348,10 +344,9 @@ def _compared(models: Models, tau: int) -> BaseModels:
     return BaseModels.of(models, ones, ones, tau)
 
 
-def _renumbered(labels: IntArray) -> IntArray:
-    """Return the same partition with clusters numbered in the order of their first items."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[inverse.ravel()], dtype=np.int64)
+def _best_known(models: dict[str, Models]) -> str:
+    """Return the name of the HMMs that are kept: the user's own, or those that borrow strength."""
+    return next(name for name in ("given", "borrowed", "plain") if name in models)
 
 
 register_estimator(SequenceClustering)
