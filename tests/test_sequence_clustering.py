@@ -171,7 +171,7 @@ def test_sequences_of_categories_start_where_likelihoods_say_so_too():
     unsure = HMM([1, 0, 0], [[0.8, 0.1, 0.1], [0, 0.8, 0.2], [0, 0.1, 0.9]], emissions=vhem.Categorical(np.eye(3)))
     courses = [kind.sample(1, 36, random_state=rng)[0] for kind in (stable, unsure) for _ in range(30)]
     fit = SequenceClustering(2, 3, emissions="categorical", random_state=0).fit(courses)
-    assert set(fit.candidates_) == {"plain", "smyth", "kmeans"}
+    assert set(fit.candidates_) == {"plain", "damped", "smyth", "kmeans"}
     assert fit.lower_bound_ >= max(fit.candidates_.values())
     assert adjusted_rand_score(np.repeat([0, 1], 30), fit.labels_) > 0.5
 

@@ -115,11 +115,16 @@ def refitted(batch: Batch, scale: Scale, fits: Fits, pooled: Pooled, plan: FitPl
 
 
 def borrowed(batch: Batch, scale: Scale, fits: Fits, pooled: Pooled, plan: FitPlan, rng: np.random.Generator) -> Fits:
-    """Return HMMs that borrow strength: variances from all others, and the meaning of states from the most similar."""
+    """Return HMMs that borrow strength: variances from all others, and the meaning of states from the most similar.
+
+    Items that never visit a state of the most similar HMM keep their own.
+    """
     now = refitted(batch, scale, fits, pooled, plan, rng)
     for _ in range(_ROUNDS):
         nearest = neighbours(batch, now.models, rng, plan.n_threads)
-        now = refitted(batch, scale, now._replace(models=now.models.take(nearest)), pooled, plan, rng)
+        again = refitted(batch, scale, now._replace(models=now.models.take(nearest)), pooled, plan, rng)
+        fitting = np.flatnonzero(again.n_reseeded == now.n_reseeded)
+        now.put(fitting, again, fitting)
     return now
 
 
