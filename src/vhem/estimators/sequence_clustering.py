@@ -50,8 +50,8 @@ class SequenceClustering(LabelFrame, Clusterer):
     a group), which borrow strength from each other, and Ward's tree on their divergences. Second, one HMM per cluster,
     learned by EM from the sequences themselves, with all sequences of an item kept together. Third, the same with items
     that may vary about their cluster's HMM, so that clusters are not split by differences that occur within all of
-    them. Ward's tree is built for several ways of pooling the HMMs' variances; the partition that explains the
-    sequences best is kept.
+    them. Ward's tree is built for several kinds of HMMs, a search tries other partitions, and all solutions vote:
+    those that explain the sequences worse count less.
 
     Parameters
     ----------
@@ -77,8 +77,8 @@ class SequenceClustering(LabelFrame, Clusterer):
     labels_ : ndarray of shape (n,)
         Cluster of each item; the largest cluster is 0.
     responsibilities_ : ndarray of shape (n, n_clusters)
-        Probability of each cluster for each item. They are calibrated: of items with 80 to 90 %, about as many are
-        assigned correctly on simulated studies.
+        Probability of each cluster for each item: what the solutions that were found believe, on average. They are
+        calibrated: of items with 80 to 90 %, about as many are assigned correctly on simulated studies.
     centers_ : H3M
         One HMM per cluster, with the clusters' weights.
     hmms_ : H3M

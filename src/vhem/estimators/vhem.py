@@ -84,9 +84,10 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         that take into account how much data there was for each input.
     polish : bool
         Whether to treat inputs as estimates if they remember how much data they were learned from (those of `fit_hmms`
-        do). From Ward's parts, clusters are then learned from sequences like those behind the inputs, by a model whose
-        inputs may vary about their cluster's HMM, as in :class:`vhem.SequenceClustering`. A centre is the HMM with the
-        highest bound for its cluster; bounds are not maximised over clusters, and `n_iter_` is 0. It is left out if
+        do). From the parts of several of Ward's trees, clusters are then learned from sequences like those behind the
+        inputs, by a model whose inputs may vary about their cluster's HMM, as in :class:`vhem.SequenceClustering`; all
+        solutions vote, and responsibilities are the shares of the votes. A centre is the HMM with the highest bound for
+        its cluster; bounds are not maximised over clusters, and `n_iter_` is 0. It is left out if
         `init`, `n_init`, `n_virtual`, `bound` or `search` is given, for several Gaussians per state, for inputs of
         unequal weight and for more than 1,500 inputs. False: the paper's algorithm.
     bound : {"paper", "observed"}
