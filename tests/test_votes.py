@@ -13,7 +13,7 @@ TRUTH = np.repeat([0, 1, 2], [8, 6, 4])
 
 def _candidate(labels: np.ndarray, objective: float, first: np.ndarray = TRUTH) -> Candidate:
     z = np.eye(3)[labels]
-    return Candidate("some", first, labels, None, z.mean(axis=0), z, objective)  # type: ignore[arg-type]
+    return Candidate("some", first, labels, None, z.mean(axis=0), z, objective, z)  # type: ignore[arg-type]
 
 
 def test_clusters_are_matched_before_votes_are_counted():
