@@ -228,3 +228,22 @@ def test_intervals_of_strong_effects_include_them():
     low, high = found["other"].interval
     assert low == 0.0
     assert found["other"].found.effect <= high
+
+
+def test_columns_that_cannot_be_tested_are_named():
+    labels = np.repeat([0, 1], 6)
+    members = Members(list(range(12)), labels, np.eye(2)[labels])
+    table = {
+        "id": list(range(12)), "age": list(range(12)), "late": [None] * 10 + [3.0, 4.0],
+        "endless": [np.inf, *range(11)], "site": ["a"] * 12,
+    }  # fmt: skip
+    found = associate(members, table, n_bootstrap=0)
+    assert [row.name for row in found.rows] == ["age"]
+    assert found.skipped == {
+        "late": "has values for 2 members, too few to test", "endless": "has infinite values",
+        "site": "is constant (a)",
+    }  # fmt: skip
+    with pytest.raises(InputError, match=r"no covariate to test \(late has values for 2 members"):
+        associate(members, {key: table[key] for key in ("id", "late")})
+    with pytest.raises(InputError, match="the table has no columns"):
+        associate(members, {})

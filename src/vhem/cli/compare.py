@@ -17,6 +17,7 @@ from vhem.cli.statistics import PeopleTable, StatisticsRun, classes_of
 from vhem.emissions import Gaussian
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.inference import Comparison, compare_clusters, compare_groups, group_gain_test
+from vhem.inference.permutations import design_of
 from vhem.models.marginals import family_of
 from vhem.paper import methods_paragraph, write_comparison
 from vhem.paper.write import what_is_missing
@@ -54,6 +55,9 @@ def compare(
         vhem compare out -o compare --classes diagnosis --table people.csv
     """
     found, target = StatisticsRun(RunFolder(folder)), out or folder / COMPARE
+    groups = None if classes is None else classes_of(found.run, classes, table)
+    if groups is not None:
+        design_of(groups, len(groups))  # what cannot be compared is said at once, not after minutes
     with Session(run.quiet, run.progress) as session:
         session.begin("comparing clusters", Doing.CLUSTERING)
         model = found.estimator(run.seed, run.jobs)
@@ -61,8 +65,8 @@ def compare(
             model, found.members, found.run.centers, found.run.hmms, found.sequences, found.owners,
             found.run.feature_names, bootstrap, folds, run.seed, _watch(session, bootstrap, folds),
         )  # fmt: skip
-        if classes is not None:
-            result = _with_groups(result, found, classes_of(found.run, classes, table), run.seed, session)
+        if groups is not None:
+            result = _with_groups(result, found, groups, run.seed, session)
         result = result._replace(warnings=[*result.warnings, *session.gather_warnings()])
         files = write_comparison(target, result, _methods(model, found, result.tests))
         if figures:

@@ -82,7 +82,7 @@ class Associations(NamedTuple):
 
 def _statistic(found: association.Found) -> str:
     df = f"({found.df})" if found.df else ""
-    letter = {"Kruskal-Wallis": "H", "ANOVA": "F", "logistic": "z", "Fisher's exact": "odds ratio"}.get(
+    letter = {"Kruskal-Wallis": "H", "ANOVA": "F", "logistic": "t", "Fisher's exact": "odds ratio"}.get(
         found.test, "χ²"
     )
     return f"{letter}{df} = {number(found.statistic, 2)}"
@@ -166,6 +166,7 @@ def associate(
     n = check_integer("n_bootstrap", n_bootstrap, 0)
     given = covariates_of(table, members.ids, id, columns, categorical, missing)
     kept = _large_clusters(members, given)
+    given = _with_values(given, members, kept)
     tested = [_tested(column, members, kept, numeric) for column in given.columns]
     again = None if sequences is None else _reclustering(estimator or fit, Study.of(sequences, groups), members)
     drawn = _drawn(given.columns, members, kept, numeric, n, again, generator(random_state), callback)
@@ -208,9 +209,27 @@ def _large_clusters(members: Members, given: Covariates) -> list[int]:
             "give a table of more people", "ask for fewer clusters", least=SMALLEST,
         )  # fmt: skip
     if not given.columns:
-        why = "; ".join(f"{name} {fault}" for name, fault in given.skipped.items())
-        raise InputError("the table has no covariate to test ({why})", why=why or "no column besides the id")
+        raise _nothing_to_test(given)
     return kept
+
+
+def _with_values(given: Covariates, members: Members, kept: list[int]) -> Covariates:
+    """Leave out columns that have values for too few people of the clusters compared."""
+    columns = list[Covariate]()
+    for column in given.columns:
+        sizes = np.bincount(members.labels[_chosen(column, members, kept)], minlength=max(kept) + 1)[kept]
+        if (sizes >= SMALLEST).sum() >= 2:
+            columns.append(column)
+        else:
+            given.skipped[column.name] = f"has values for {format(Count(int(sizes.sum())), 'member')}, too few to test"
+    if not columns:
+        raise _nothing_to_test(given)
+    return given._replace(columns=columns)
+
+
+def _nothing_to_test(given: Covariates) -> InputError:
+    why = "; ".join(f"{name} {fault}" for name, fault in given.skipped.items())
+    return InputError("the table has no covariate to test ({why})", why=why or "no column besides the id")
 
 
 def _chosen(column: Covariate, members: Members, kept: list[int], people: IntArray | None = None) -> IntArray:

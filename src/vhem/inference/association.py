@@ -104,10 +104,11 @@ def anova(values: FloatArray, labels: IntArray) -> Found:
 
 
 def logistic(values: FloatArray, responsibilities: FloatArray) -> Found:
-    """Regress the probability of every cluster on a number (logistic, robust errors): weights, not hard labels.
+    """Regress the probability of every cluster on a number: logistic regression, weights instead of hard labels.
 
-    Of several clusters, the one with the strongest association is given, each against the rest, with p corrected for
-    their number (Bonferroni). The effect is the odds ratio per standard deviation.
+    Standard errors are robust (HC1), tests by Student's t. Of several clusters, the one with the strongest association
+    is given, each against the rest, with p corrected for their number (Bonferroni). The effect is the odds ratio per
+    standard deviation.
     """
     try:
         import statsmodels.api as sm  # noqa: PLC0415  (an extra)
@@ -116,7 +117,9 @@ def logistic(values: FloatArray, responsibilities: FloatArray) -> Found:
     x = sm.add_constant((values - values.mean()) / values.std(ddof=1))
     K = responsibilities.shape[1]
     family = sm.families.Binomial()
-    fits = [sm.GLM(responsibilities[:, k], x, family).fit(cov_type="HC1") for k in range(1 if K == 2 else K)]
+    fits = [
+        sm.GLM(responsibilities[:, k], x, family).fit(cov_type="HC1", use_t=True) for k in range(1 if K == 2 else K)
+    ]
     best = min(range(len(fits)), key=lambda k: float(fits[k].pvalues[1]))
     slope, p = float(fits[best].params[1]), min(1.0, float(fits[best].pvalues[1]) * len(fits))
     d = slope * 3**0.5 / np.pi  # a slope per standard deviation as a difference of means, and that as a correlation

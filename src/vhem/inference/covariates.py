@@ -40,7 +40,9 @@ def read_table(table: Any) -> dict[str, list[Any]]:
     """Return the columns of a table: a data frame, a dictionary, or a file (csv, tsv, xls, xlsx, parquet)."""
     if isinstance(table, (str, Path)):
         return _read_file(existing_file(Path(table)))
-    names = column_names(table)
+    names = list(column_names(table))
+    if not names:
+        raise InputError("the table has no columns", "give one that names the people, and covariates")
     columns = {str(name): np.asarray(table[name]).tolist() for name in names}
     if len({len(values) for values in columns.values()}) > 1:
         raise InputError("the columns of the table differ in length", "give columns of one length")
@@ -188,6 +190,8 @@ def _says_nothing(values: list[Any]) -> str | None:
     distinct = {plain(value) for value in values if value is not None}
     if not distinct:
         return "has no values"
+    if any(isinstance(value, (float, np.floating)) and math.isinf(value) for value in values):
+        return "has infinite values"
     if len(distinct) == 1:
         return f"is constant ({next(iter(distinct))})"
     n_seen = sum(value is not None for value in values)

@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_integer
-from vhem._support.errors import Count, InputError
+from vhem._support.errors import Count, InputError, ParameterError
 from vhem._support.randomness import RandomState, generator
 from vhem.em.parameters import documented
 from vhem.estimators.sequence_clustering import SequenceClustering
@@ -72,6 +72,8 @@ class CrossFitted(NamedTuple):
 
     def sentence(self) -> str:
         """Return the result as a paper states it."""
+        if np.isnan(self.gain):
+            return "Centres learned without them put all people into one cluster, so that none are compared."
         verb, much = ("fitted", "better") if self.p <= 0.05 else ("did not fit", "significantly better")
         return (
             f"People {verb} the centre of their own cluster {much} than the other centres, on data that took no part "
@@ -135,6 +137,8 @@ def cross_fitted_test(
     """
     study, rng = Study.of(sequences, groups), generator(random_state)
     model = check_pipeline(estimator, study)
+    if model.n_clusters < 2:
+        raise ParameterError("n_clusters", model.n_clusters, "must be at least 2, or there is nothing to compare")
     fold = _folds(study.n, check_integer("n_folds", n_folds, 2), model.n_clusters, rng)
     seed, n_folds = int(rng.integers(2**31)), int(fold.max()) + 1
     whole = run_again(model, study, model.n_clusters, seed)
