@@ -16,10 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+import vhem
+from vhem.em import restarts as side_by_side
+from vhem.em.observed import in_pieces, nodes
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.emissions import Gaussian
 from vhem.kernels.engine import engine
-from vhem.kernels.models import Models
+from vhem.kernels.models import Models, Pieces
 from vhem.kernels.reduction import BaseModels, Shortcuts, e_step
 
 WIDTHS = (10, 9, 7, 9, 9, 7, 7, 9)
@@ -139,6 +142,49 @@ def long_sequences(bench):
     print(f"\nτ = 3000 against τ = 300 on long, shipped: {times[3000] / times[300]:.2f}×")
 
 
+def left_right_models(S=8, d=2, taus=(10, 30, 120, 2000, 20000)):
+    """Time left-right HMMs that do not match, 400 against 10: nothing can be skipped but steps."""
+    rng = np.random.default_rng(0)
+
+    def models(K):
+        stay = np.concatenate([np.clip(rng.beta(8, 2, (K, S - 1)), 0.3, 0.98), np.ones((K, 1))], axis=1)
+        trans = stay[:, :, None] * np.eye(S) + (1 - stay)[:, :, None] * np.eye(S, k=1)
+        gaussian = Gaussian(3 * rng.standard_normal((K, S, 1, d)), rng.gamma(4, 0.25, (K, S, 1, d)) + 0.1)
+        return Models(np.tile(np.eye(S)[0], (K, 1)), trans, np.ones((K, S, 1)), gaussian, np.full(K, S))
+
+    base, start = models(400), models(10)
+    print("\nLeft-right HMMs of 8 states, 400 and 10 clusters: CPU seconds of an E-step")
+    for tau in taus:
+        some = BaseModels.of(base, np.full(400, 0.01), np.ones(400), tau)
+        print(f"τ = {tau:6d}{least(partial(e_step, some, start, np.full(10, 0.1), SHIPPED)):10.4f}")
+
+
+def observed_bound(bench, n_nodes=8):
+    """Compare the E-steps of the two bounds; with pieces as states of their own, the second took this long before."""
+    print("\nObserved bound, six states, eight nodes: E-step against that of the paper's bound; with pieces as states")
+    for name, n_virtual in (("hard", 10.0), ("soft", 0.01)):
+        p, base, reduced = bench.problem("large", n_virtual=n_virtual, Kb=600, Kr=20)
+        whole, start = base_models(p, base), parameters(reduced)
+        cut = in_pieces(whole.models, nodes(n_nodes, p["d"], np.random.default_rng(0)))
+        common = (cut, whole.counts, whole.scales, whole.tau)
+        kinds = (whole, BaseModels.of(*common, Pieces(whole.models, n_nodes)), BaseModels.of(*common))
+        times = [least(partial(e_step, kind, start, reduced["weights"], SHIPPED)) for kind in kinds]
+        print(f"{name:13}{times[1] / times[0]:8.2f}×{times[2] / times[0]:10.2f}×")
+
+
+def restarts():
+    """Cluster 10 HMMs into two, 300 times, from inputs drawn at random: the restarts together, and one at a time."""
+    rng = np.random.default_rng(0)
+    rows = rng.dirichlet(np.ones(3), (10, 3))
+    hmms = vhem.H3M.from_arrays(rows[:, 0], rows, rng.standard_normal((10, 3, 2)), np.ones((10, 3, 2)))
+    fit = partial(vhem.VHEM(2, n_init=300, init="base", random_state=0, n_jobs=1).fit, hmms)
+    together, most = least(fit), side_by_side._PAIRS_TOGETHER
+    side_by_side._PAIRS_TOGETHER = 0
+    alone = least(fit)
+    side_by_side._PAIRS_TOGETHER = most
+    print(f"\n300 restarts of a small problem: {together:.2f} s, one at a time {alone:.2f} s ({alone / together:.1f}×)")
+
+
 # The peak of one iteration beyond what was resident before it, by Linux's own counters: "5" sets the peak back.
 MEMORY = """
 import re, sys
@@ -181,6 +227,9 @@ def main():
     where_nothing_can_be_skipped(bench)
     threads(bench)
     long_sequences(bench)
+    left_right_models()
+    observed_bound(bench)
+    restarts()
     memory_and_import()
 
 

@@ -148,7 +148,7 @@ def test_e_steps_are_those_of_numpy(engine, family, M, prune):
     visits = base.startprob.copy()
     for _ in range(tau - 1):
         visits = base.startprob + np.einsum("ib,ibc->ic", visits, base.transmat)
-    bound, mass, sums, z, _, _ = compiled.e_step(
+    (bound,), mass, sums, z, _, _ = compiled.e_step(
         base=base, occupancy=visits, counts=counts, scales=scales, reduced=reduced, log_weights=weights,
         anchors=anchors, tau=tau, prune=prune, early_stop=True, want_responsibilities=True, n_threads=1,
     )  # fmt: skip

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers import random_h3m
 from scipy.special import logsumexp
 
 import vhem
@@ -11,7 +12,8 @@ from vhem.em.loop import Limits, run
 from vhem.em.observed import _ALPHA, in_pieces, nodes
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.sharding import Shards
-from vhem.kernels.reduction import BaseModels
+from vhem.kernels.models import Pieces
+from vhem.kernels.reduction import BaseModels, Shortcuts, e_step
 
 
 def random_hmm(
@@ -129,12 +131,34 @@ def test_vhem_by_the_observed_bound_never_falls_and_reports_fresh_nodes() -> Non
     assert (fit.predict(hmms) == fit.labels_).all()
 
 
+@pytest.mark.parametrize("tau", [1, 2, 9, 200])
+@pytest.mark.parametrize(("n_mix", "n_nodes"), [(1, 2), (1, 8), (2, 4), (1, 18)])
+def test_pieces_of_states_are_counted_as_states_would_be(tau: int, n_mix: int, n_nodes: int) -> None:
+    """The compiled engine takes the exponentials of pieces apart; as states of their own they give the same sums."""
+    rng = np.random.default_rng(n_nodes)
+    whole = random_h3m(rng, 9, 3, n_mix, 2, ragged=True).parameters
+    centers = random_h3m(rng, 3, 4, 1, 2, ragged=True)
+    cut = in_pieces(whole, nodes(n_nodes, 2, rng))
+    weights = (np.full(9, 0.1), np.ones(9), tau)
+    for pieces in (Pieces(whole, n_nodes), None):
+        base = BaseModels.of(cut, *weights, pieces)
+        found = e_step(base, centers.parameters, centers.weights, Shortcuts(), want_responsibilities=True)
+        if pieces is not None:
+            fast = found
+    assert fast.bound == pytest.approx(found.bound, rel=1e-12)
+    np.testing.assert_allclose(fast.responsibilities, found.responsibilities, rtol=1e-10)
+    np.testing.assert_allclose(fast.sums.trans, found.sums.trans, rtol=1e-9, atol=1e-12)
+    for name, sums in found.sums.components.items():
+        np.testing.assert_allclose(fast.sums.components[name], sums, rtol=1e-9, atol=1e-10)
+
+
 def test_both_engines_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     from vhem.kernels import compiled
 
     rng = np.random.default_rng(4)
     hmms, centers = vhem.H3M([random_hmm(rng) for _ in range(5)]), vhem.H3M([random_hmm(rng) for _ in range(2)])
-    base = BaseModels.of(in_pieces(hmms.parameters, nodes(4, 2, rng)), np.full(5, 10.0), np.ones(5), 6)
+    cut, whole = in_pieces(hmms.parameters, nodes(4, 2, rng)), Pieces(hmms.parameters, 4)
+    base = BaseModels.of(cut, np.full(5, 10.0), np.ones(5), 6, whole)
     problem = ReductionProblem(base=Shards.of(base))
     ours = run(problem, Centers(centers.parameters, centers.weights), Limits(max_iter=5))
     monkeypatch.setattr(compiled, "knows", lambda *_: False)

@@ -5,7 +5,15 @@ import pytest
 
 import vhem
 from vhem.datasets import simulated_study
+from vhem.em import restarts
 from vhem.em.how_sure import MOST, HowSure, until_sure
+from vhem.em.loop import Limits, run
+from vhem.em.progress import Progress
+from vhem.em.reduction import Centers, ReductionProblem
+from vhem.em.restarts import run_together
+from vhem.em.sharding import Shards
+from vhem.emissions import Gaussian
+from vhem.kernels.reduction import BaseModels
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +56,35 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("covariance_type", ["diag", "full"])
+def test_restarts_side_by_side_are_those_made_one_at_a_time(
+    hmms: vhem.H3M, covariance_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"n_init": 8, "covariance_type": covariance_type, "random_state": 1, "max_iter": 30}
+    told: list[Progress] = []
+    together = vhem.VHEM(3, **options, callback=told.append).fit(hmms)
+    monkeypatch.setattr(restarts, "_PAIRS_TOGETHER", 0)
+    alone = vhem.VHEM(3, **options).fit(hmms)
+    for r, (one, other) in enumerate(zip(together.restarts_, alone.restarts_, strict=True)):
+        assert (one.init, one.converged) == (other.init, other.converged)
+        np.testing.assert_allclose(one.lower_bounds, other.lower_bounds, rtol=1e-12)
+        assert [step.lower_bound for step in told if step.restart == r] == list(one.lower_bounds)
+    assert (together.labels_ == alone.labels_).all()
+    assert together.n_unvisited_states_ == alone.n_unvisited_states_
+
+
+def test_starts_far_off_are_counted_again_each_on_its_own(hmms: vhem.H3M) -> None:
+    """Only the second start needs its sums about other anchors."""
+    near = Centers(hmms.parameters.take([0, 1]), np.full(2, 0.5))
+    gaussian = near.models.components
+    far = near._replace(models=near.models.with_components(Gaussian(gaussian.means + 1e7, gaussian.covars)))
+    weights = (np.full(len(hmms), 10.0), np.ones(len(hmms)), 5)
+    problem = ReductionProblem(base=Shards.of(BaseModels.of(hmms.parameters, *weights)))
+    limits = Limits(max_iter=4)
+    for one, start in zip(run_together(problem, [near, far], limits), [near, far], strict=True):
+        assert one.bounds == run(problem, start, limits).bounds
+
+
 def test_genetic_search_is_never_below_its_starts(hmms: vhem.H3M) -> None:
     for seed in range(3):
         fit = vhem.VHEM(3, search="genetic", n_init=3, random_state=seed, n_jobs=1 + seed % 2).fit(hmms)

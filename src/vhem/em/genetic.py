@@ -2,8 +2,9 @@
 
 Local optima of mixtures mostly differ in one or two clusters that are merged or split wrongly. A child takes each of
 its clusters from one of two parents, whose clusters are matched first; or it is a parent with one cluster made anew,
-from an input that its parent explains badly or from the cluster's own members. Each child is trained for a few
-iterations, and takes the place of the worst solution if it is better than that and not a copy of another.
+from an input that its parent explains badly or from the cluster's own members. Children are born in broods, trained
+for a few iterations, together if the problem is small, and each takes the place of the worst solution if it is better
+than that and not a copy of another.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ from scipy.optimize import linear_sum_assignment
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.loop import Limits, Problem, Run, run
+from vhem.em.restarts import run_together
 from vhem.kernels.models import Models
 
 POPULATION = 8
-_ITERATIONS = 12  # of a child
+_ITERATIONS, _BROOD = 12, 8  # of a child; children that are born before the first of them may be a parent
 _PATIENCE, _MOST_CHILDREN = 300, 2000  # children without a higher bound after which the search ends, and in all
 _LEAST_WEIGHT = 0.01  # of a cluster in a child, as a share of the average
 
@@ -48,17 +50,18 @@ def evolved(
 ) -> tuple[Run, list[Run]]:
     """Return the best run that was found, and those of the starts, of which none is better."""
     problem, effort = species.problem, effort or Effort(_PATIENCE, _ITERATIONS)
-    first = [run(problem, start, limits) for start in starts]
+    first = run_together(problem, starts, limits)
     population, stale = list(first), 0
     brief = Limits(max_iter=effort.n_iter, tol=limits.tol, clock=limits.clock)
     near = limits.tol * float(problem.frames[0])
-    for _ in range(_MOST_CHILDREN):
+    for _ in range(_MOST_CHILDREN // _BROOD):
         if stale >= effort.patience or limits.clock.is_over:
             break
-        best = max(one.bounds[-1] for one in population)
-        child = run(problem, species.state(_born(species, population, rng)), brief)
-        _admit(population, child, near)
-        stale = 0 if child.bounds[-1] > best + near else stale + 1
+        born = [species.state(_born(species, population, rng)) for _ in range(_BROOD)]
+        for child in run_together(problem, born, brief):
+            best = max(one.bounds[-1] for one in population)
+            _admit(population, child, near)
+            stale = 0 if child.bounds[-1] > best + near else stale + 1
     best_run = max(population, key=lambda one: one.bounds[-1])
     if any(best_run is one for one in first):
         return best_run, first

@@ -72,6 +72,16 @@ class Problem(ABC, Generic[State, Expected]):
         """Return the problem, state and E-step of some members."""
         raise NotImplementedError(f"{type(self).__name__} has one member")
 
+    def together(self, states: list[State]) -> tuple[Self, State] | None:
+        """Return several starts as members of one problem, or None where there is no such form."""
+        del states
+        return None
+
+    def of_size(self, n: int) -> Self:
+        """Return the problem for n members."""
+        del n
+        return self
+
     def name(self, row: np.int64) -> str:
         """Return what a message calls a member's bound."""
         del row

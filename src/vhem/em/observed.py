@@ -4,6 +4,7 @@ The variational distribution of the paper chooses a reduced state for every base
 a Gaussian be drawn as y = μ + L (√α u + √(1-α) v) with Σ = LLᵀ and u one of Q nodes. Which piece (m, u) the observation
 lies in is then known to the variational distribution if pieces are states: π'_(γ,p) = π_γ c_γm / Q and
 a'_(β,·)(γ,p) = a_βγ c_γm / Q. This is VHEM on larger base HMMs, with the same recursions, pruning and sums.
+The compiled engine is told what is behind the pieces (`Pieces`): Λ is the same for all pieces of a state.
 """
 
 from __future__ import annotations

@@ -37,11 +37,12 @@ class Shards(NamedTuple):
         n_threads: int = 1,
         anchors: Components | None = None,
         want_responsibilities: bool = False,
+        n_mixtures: int = 1,
     ) -> Reduction:
         """Return the bound and the sums over all base models; see `vhem.kernels.reduction.e_step`."""
         alone = len(self.kept) == 1 and isinstance(self.executor, ThreadsExecutor)  # it has all threads to itself
         threads = n_threads if alone else self.executor.inner_jobs or n_threads
-        arguments = (reduced, weights, shortcuts, threads, anchors, want_responsibilities)
+        arguments = (reduced, weights, shortcuts, threads, anchors, want_responsibilities, n_mixtures)
         return Reduction.total(self.executor.map(e_step, self.kept, *arguments, name="vhem-e-step"))
 
 

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_as_many, check_choice, check_enough, check_flag
 from vhem._support.errors import FitWarning, NotConvergedWarning, ParameterError, warn, warn_if_any
 from vhem._support.frames import LabelFrame
@@ -29,7 +29,7 @@ from vhem.em.parameters import check_parameters, documented
 from vhem.em.polished_models import PolishedModels, polished
 from vhem.em.progress import Progress, Restart
 from vhem.em.reduction import Centers, ReductionProblem
-from vhem.em.restarts import in_parallel
+from vhem.em.restarts import in_parallel, in_stacks, run_together
 from vhem.em.sharding import Shards
 from vhem.em.topology import topology_of
 from vhem.emissions import Gaussian
@@ -37,7 +37,7 @@ from vhem.estimators.divergence import check_dimensions, expected_log_likelihood
 from vhem.executors.local import as_executor
 from vhem.kernels.engine import n_threads
 from vhem.kernels.filtering import IMPOSSIBLE
-from vhem.kernels.models import Models
+from vhem.kernels.models import Models, Pieces
 from vhem.kernels.reduction import BaseModels, Shortcuts
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
@@ -92,8 +92,8 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         unequal weight and for more than 1,500 inputs. False: the paper's algorithm.
     bound : {"paper", "observed"}
         Which lower bound on the expected log-likelihoods is maximised. "paper": the paper's. "observed": a tighter
-        one that sees roughly where an observation lies (see `expected_log_likelihood`), for Gaussians. It takes many
-        times as long; without `polish`, clusters that differ in few observations are found more often. Bound and
+        one that sees roughly where an observation lies (see `expected_log_likelihood`), for Gaussians. It takes about
+        five times as long; without `polish`, clusters that differ in few observations are found more often. Bound and
         responsibilities at the end are those on fresh nodes.
     n_nodes : int
         Nodes per Gaussian of the observed bound, an even number.
@@ -365,7 +365,7 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         if self.bound == "paper":
             return base
         models = observed(base.models, self.n_nodes, rng)
-        return BaseModels.of(models, base.counts, base.scales, base.tau)
+        return BaseModels.of(models, base.counts, base.scales, base.tau, Pieces(base.models, self.n_nodes))
 
     def _run_all(
         self, base: BaseModels, shards: Shards, weights: FloatArray, given: H3M | None
@@ -392,7 +392,8 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         if self.n_init == "auto" and given is None:
             return self._run_until_sure(problem, start, rng, limits, base)
         names = self._start_names(base, given)
-        return self._run_side_by_side(problem, start, names, rng.spawn(len(names)), limits), names
+        seeds = rng.spawn(len(names))
+        return self._run_side_by_side(problem, start, names, seeds, limits, len(base.counts)), names
 
     def _run_until_sure(
         self, problem: ReductionProblem, start: StartOf, rng: np.random.Generator, limits: Limits, base: BaseModels
@@ -403,7 +404,9 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
 
         def batch(begin: int, end: int) -> list[float]:
             rows = slice(begin, end)
-            runs.extend(self._run_side_by_side(problem, start, names[rows], seeds[rows], limits, begin))
+            runs.extend(
+                self._run_side_by_side(problem, start, names[rows], seeds[rows], limits, len(base.counts), begin)
+            )
             return [r.bounds[-1] for r in runs]
 
         until_sure(batch)
@@ -411,22 +414,26 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
 
     def _run_side_by_side(
         self, problem: ReductionProblem, start: StartOf, names: list[str], seeds: list[np.random.Generator],
-        limits: Limits, first: int = 0,
+        limits: Limits, n_inputs: int, first: int = 0,
     ) -> list[Run]:  # fmt: skip
-        side_by_side = min(problem.n_threads, len(names)) if self.executor is None else 1
-        threads_each = max(1, problem.n_threads // side_by_side)
+        threads = min(problem.n_threads, len(names)) if self.executor is None else 1
+        stacks = in_stacks(len(names), n_inputs * self.n_clusters, threads)
+        threads_each = max(1, problem.n_threads // min(threads, len(stacks)))
         lock, alone = threading.Lock(), replace(problem, n_threads=threads_each)
 
-        def restart(r: int) -> Run:
-            def watch(n_iter: IntArray, bounds: FloatArray, converged: BoolArray) -> None:
+        def restarts(k: int) -> list[Run]:
+            rows = stacks[k]
+
+            def watch(r: int, n_iter: int, bound: float, converged: bool) -> None:
                 with lock:
-                    told = (int(n_iter[0]), float(bounds[0]), bool(converged[0]))
-                    self._tell(Progress(first + r, names[r], *told, first + len(names)))
+                    which = (first + rows[r], names[rows[r]])
+                    self._tell(Progress(*which, n_iter, bound, converged, first + len(names)))
 
             with np.errstate(over="ignore", invalid="ignore"):  # the bound is checked
-                return run(alone, start(names[r], seeds[r], threads_each), limits, watch)
+                starts = [start(names[r], seeds[r], threads_each) for r in rows]
+                return run_together(alone, starts, limits, watch)
 
-        return in_parallel(restart, len(names), side_by_side)
+        return [one for stack in in_parallel(restarts, len(stacks), min(threads, len(stacks))) for one in stack]
 
     def _start_names(self, base: BaseModels, given: H3M | None) -> list[str]:
         if given is not None:
@@ -466,7 +473,7 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         self.lower_bounds_ = np.array(best.bounds)
         self.n_iter_ = len(best.bounds) - 1
         self.converged_ = bool(best.converged[0])
-        self.n_unvisited_states_ = centers.n_unvisited_states
+        self.n_unvisited_states_ = int(centers.n_unvisited_states[0])
         self.n_features_in_ = self.centers_.n_dims
         return order
 

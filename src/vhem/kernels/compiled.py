@@ -17,7 +17,7 @@ from vhem.emissions.gaussian import Gaussian, GaussianPrior
 from vhem.kernels import parts
 from vhem.kernels.engine import engine
 from vhem.kernels.maximise import Prior
-from vhem.kernels.models import Models, ModelSums
+from vhem.kernels.models import Models, ModelSums, Pieces
 from vhem.kernels.parts import Split
 from vhem.kernels.reference.overlap import log_power
 from vhem.kernels.stopping import stop_flag
@@ -134,7 +134,17 @@ def _sums(module: Any, sums: ModelSums) -> Any:
     return module.Sums(start=sums.start, trans=sums.trans, occupancy=count, first=first, second=second)
 
 
-def expected_log_likelihood(*, base: Models, reduced: Models, tau: int, early_stop: bool, n_threads: int) -> FloatArray:
+def _pieces(module: Any, pieces: Pieces | None) -> dict[str, Any]:
+    """Return what is behind base states in pieces."""
+    if pieces is None:
+        return {}
+    weights = _floats(pieces.whole.mix_weights)
+    return {"whole": _chains(module, pieces.whole), "mix_weights": weights, "n_nodes": pieces.n_nodes}
+
+
+def expected_log_likelihood(
+    *, base: Models, reduced: Models, tau: int, early_stop: bool, n_threads: int, pieces: Pieces | None = None
+) -> FloatArray:
     """Return J (K_b, K_r)."""
     module = engine().module
     J = np.empty((len(base), len(reduced)))
@@ -146,6 +156,7 @@ def expected_log_likelihood(*, base: Models, reduced: Models, tau: int, early_st
         diagonal=False,
         J=J,
         run=_run(module, n_threads, _reduction_work(base, reduced, tau)),
+        **_pieces(module, pieces),
     )
     return J
 
@@ -180,26 +191,30 @@ def e_step(
     early_stop: bool,
     want_responsibilities: bool,
     n_threads: int,
-) -> tuple[float, FloatArray, ModelSums, FloatArray | None, int, int]:
-    """Return what `vhem.kernels.reduction.Reduction` has: VHEM's bound, and the sums that its M-step needs."""
+    n_mixtures: int = 1,
+    pieces: Pieces | None = None,
+) -> tuple[FloatArray, FloatArray, ModelSums, FloatArray | None, int, int]:
+    """Return what `vhem.kernels.reduction.Reduction` has: VHEM's bounds, and the sums that its M-step needs."""
     module = engine().module
-    mass = np.zeros(len(reduced))
+    bounds, mass = np.zeros(n_mixtures), np.zeros(len(reduced))
     z = np.zeros((len(base), len(reduced))) if want_responsibilities else None
     one, two = _pair_of_models(module, base, reduced)
     step, about, room, sums = _e_step_for(module, base, reduced, anchors)
-    bound, evaluated, forwarded = step(
+    evaluated, forwarded = step(
         base=one,
         weights=module.BaseWeights(occupancy=_floats(occupancy), counts=_floats(counts), scales=_floats(scales)),
         reduced=two,
         log_weights=_floats(log_weights),
         anchors=about,
         recursion=module.Recursion(tau=tau, prune=prune, early_stop=early_stop),
+        bounds=bounds,
         mass=mass,
         sums=room,
         responsibilities=z,
         run=_run(module, n_threads, _reduction_work(base, reduced, tau)),
+        **_pieces(module, pieces),
     )
-    return bound, mass, sums(), z, evaluated, forwarded
+    return bounds, mass, sums(), z, evaluated, forwarded
 
 
 def _e_step_for(

@@ -105,6 +105,17 @@ class Models:
         return np.asarray(free + n_components * self.components.n_parameters(), dtype=np.int64)
 
 
+class Pieces(NamedTuple):
+    """What is behind models whose states are pieces: those of component m of state s follow each other, s before m."""
+
+    whole: Models  #: the same models with whole states
+    n_nodes: int  #: pieces per component, all of one weight
+
+    def take(self, index: Any) -> Pieces:
+        """Return what is behind the models at `index`."""
+        return Pieces(self.whole.take(index), self.n_nodes)
+
+
 class ModelSums(NamedTuple):
     """What an E-step counts for every model, and the M-step divides."""
 
@@ -116,6 +127,13 @@ class ModelSums(NamedTuple):
     def zeros(models: Models) -> ModelSums:
         """Return sums of nothing."""
         return ModelSums(np.zeros(models.startprob.shape), np.zeros(models.transmat.shape), models.components.no_sums())
+
+    @staticmethod
+    def joined(parts: list[ModelSums]) -> ModelSums:
+        """Return the sums of all models of several sets of one size."""
+        start, trans, components = zip(*parts, strict=True)
+        both = {name: np.concatenate([sums[name] for sums in components]) for name in components[0]}
+        return ModelSums(np.concatenate(start), np.concatenate(trans), both)
 
     @staticmethod
     def total(parts: Iterable[ModelSums]) -> ModelSums:

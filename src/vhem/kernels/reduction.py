@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem._support.arrays import FloatArray
+from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Components
 from vhem.kernels import compiled
-from vhem.kernels.models import Models, ModelSums
+from vhem.kernels.models import Models, ModelSums, Pieces
 from vhem.kernels.reference import reduction as reference
 
 _SELF_BLOCK = 32  # models at a time against themselves: emissions are computed for all pairs of a block
@@ -39,16 +39,19 @@ class BaseModels:
     counts: FloatArray  #: (K_b,) N_i
     scales: FloatArray  #: (K_b,) a_i
     tau: int
+    pieces: Pieces | None = None  #: if states are pieces of states, which saves the compiled engine most of the work
 
     @staticmethod
-    def of(models: Models, counts: FloatArray, scales: FloatArray, tau: int) -> BaseModels:
+    def of(
+        models: Models, counts: FloatArray, scales: FloatArray, tau: int, pieces: Pieces | None = None
+    ) -> BaseModels:
         """Return models with their numbers of virtual sequences."""
-        return BaseModels(models, expected_visits(models, tau), counts, scales, tau)
+        return BaseModels(models, expected_visits(models, tau), counts, scales, tau, pieces)
 
     def take(self, index: Any) -> BaseModels:
         """Return the base models at `index`."""
         arrays = (self.visits[index], self.counts[index], self.scales[index])
-        return BaseModels(self.models.take(index), *arrays, self.tau)
+        return BaseModels(self.models.take(index), *arrays, self.tau, self.pieces and self.pieces.take(index))
 
     @cached_property
     def to_self(self) -> FloatArray:
@@ -57,9 +60,9 @@ class BaseModels:
 
 
 class Reduction(NamedTuple):
-    """What one E-step of VHEM leaves: sums over base models i, for every reduced model j."""
+    """What one E-step of VHEM leaves: sums over base models i, for every reduced model j of one mixture or several."""
 
-    bound: float  #: 𝒥
+    bounds: FloatArray  #: (n,) 𝒥 of each mixture
     mass: FloatArray  #: (K_r,) Σ z_ij, or Σ N_i z_ij in the second form of the weights
     sums: ModelSums  #: Σ w ν̂₁, Σ w ξ̂ and the family's sums with u = w ν̂(ρ,β) c_βm η(ℓ|m;β,ρ), where w = z_ij N_i
     responsibilities: FloatArray | None  #: (K_b, K_r) z_ij, if asked for
@@ -67,9 +70,16 @@ class Reduction(NamedTuple):
     n_forward: int  #: pairs whose statistics were computed
 
     @property
-    def bounds(self) -> FloatArray:
-        """The bound in the form that the EM loop needs."""
-        return np.array([self.bound])
+    def bound(self) -> float:
+        """𝒥 of one mixture."""
+        return float(self.bounds[0])
+
+    def take(self, mixtures: IntArray, index: IntArray) -> Reduction:
+        """Return what belongs to some of the mixtures, whose reduced models are at `index`."""
+        z = None if self.responsibilities is None else self.responsibilities[:, index]
+        return self._replace(
+            bounds=self.bounds[mixtures], mass=self.mass[index], sums=self.sums.take(index), responsibilities=z
+        )
 
     @staticmethod
     def total(parts: Iterable[Reduction]) -> Reduction:
@@ -77,7 +87,7 @@ class Reduction(NamedTuple):
         every = list(parts)
         rows = [part.responsibilities for part in every if part.responsibilities is not None]
         return Reduction(
-            sum(part.bound for part in every),
+            np.add.reduce([part.bounds for part in every]),
             np.add.reduce([part.mass for part in every]),
             ModelSums.total(part.sums for part in every),
             np.concatenate(rows) if rows else None,
@@ -99,13 +109,18 @@ def expected_visits(models: Models, tau: int) -> FloatArray:
 
 
 def expected_log_likelihood(
-    base: Models, reduced: Models, tau: int, early_stop: bool = True, n_threads: int = 1
+    base: Models,
+    reduced: Models,
+    tau: int,
+    early_stop: bool = True,
+    n_threads: int = 1,
+    pieces: Pieces | None = None,
 ) -> FloatArray:
     """Return J (K_b, K_r)."""
     if not compiled.knows(base, reduced):
         return reference.expected_log_likelihood(base, reduced, tau)
     return compiled.expected_log_likelihood(
-        base=base, reduced=reduced, tau=tau, early_stop=early_stop, n_threads=n_threads
+        base=base, reduced=reduced, tau=tau, early_stop=early_stop, n_threads=n_threads, pieces=pieces
     )
 
 
@@ -130,15 +145,18 @@ def e_step(
     n_threads: int = 1,
     anchors: Components | None = None,
     want_responsibilities: bool = False,
+    n_mixtures: int = 1,
 ) -> Reduction:
-    """Return the bound and the sums of the M-step, about `anchors` or the reduced models' own components."""
+    """Return the bound and the sums of the M-step, about `anchors` or the reduced models' own components.
+
+    The reduced models may belong to several mixtures of one size, as those of restarts do; base models are assigned to
+    the models of each mixture as if the others were not there.
+    """
     anchors = reduced.components if anchors is None else anchors
     with np.errstate(divide="ignore"):
         log_weights = np.log(weights)
     if not compiled.knows(base.models, reduced):
-        both = (base.counts, base.scales)
-        total, z, sums = reference.e_step(base.models, reduced, log_weights, *both, anchors, base.tau)
-        return Reduction(float(total.sum()), base.scales @ z, sums, z, z.size, z.size)
+        return _reference_e_step(base, reduced, log_weights, anchors, n_mixtures)
     made = compiled.e_step(
         base=base.models,
         occupancy=base.visits,
@@ -152,5 +170,19 @@ def e_step(
         early_stop=shortcuts.early_stop,
         want_responsibilities=want_responsibilities,
         n_threads=n_threads,
+        n_mixtures=n_mixtures,
+        pieces=base.pieces,
     )
     return Reduction(*made)
+
+
+def _reference_e_step(
+    base: BaseModels, reduced: Models, log_weights: FloatArray, anchors: Components, n_mixtures: int
+) -> Reduction:
+    parts = []
+    for rows in np.split(np.arange(len(reduced)), n_mixtures):
+        mixture = (reduced.take(rows), log_weights[rows], base.counts, base.scales, anchors.take(rows))
+        parts.append(reference.e_step(base.models, *mixture, base.tau))
+    z = np.concatenate([part[1] for part in parts], axis=1)
+    bounds = np.array([part[0].sum() for part in parts])
+    return Reduction(bounds, base.scales @ z, ModelSums.joined([part[2] for part in parts]), z, z.size, z.size)

@@ -109,7 +109,7 @@ inline void backward_careful(CarefulPack& p, int tau, bool early_stop, Worker& w
     const int B = p.B, R = p.R;
     vec *drift = p.N, earlier = splat(1e300);  // N is free until the forward pass
     p.stretch = 0;
-    p.tape.begin(B * R, tau - 1);
+    p.tape.begin(B * R, B * R, tau - 1);
     p.ways.find(p);
     for (int e = 0; e < B * R; ++e) drift[e] = vec{};
     for (int b = 0; b < B; ++b) p.m[b] = split_row(p.E + b * R, R, p.Y + b * R);
@@ -155,10 +155,10 @@ inline void find_phi(CarefulPack& p, Tape::Step step) {
             }
 }
 
-// ν one time step on, and ξ̂ into `xi`. Returns max |Δν|.
-inline vec forward_logs_step(CarefulPack& p, vec* xi) {
+// ν one time step on; ν and ξ̂ are added to `sums`. Returns max |Δν|.
+inline vec forward_logs_step(CarefulPack& p, vec* sums) {
     const int B = p.B, R = p.R, n = static_cast<int>(p.ways.to.size());
-    vec change = {}, *old = p.T;
+    vec change = {}, *old = p.T, *xi = sums + B * R;
     for (int b = 0; b < B; ++b)
         combine<0>(R, B, p.A_b + b, B, p.nu, R, [](int) { return vec{}; }, [&](int c, vec v) { p.r[b * R + c] = v; });
     for (int e = 0; e < B * R; ++e) old[e] = p.nu[e], p.nu[e] = vec{};
@@ -169,7 +169,7 @@ inline vec forward_logs_step(CarefulPack& p, vec* xi) {
                 p.nu[b * R + p.ways.to[w]] += v;
                 xi[c * R + p.ways.to[w]] += v;
             }
-    for (int e = 0; e < B * R; ++e) change = vmax(change, vabs(p.nu[e] - old[e]));
+    for (int e = 0; e < B * R; ++e) sums[e] += p.nu[e], change = vmax(change, vabs(p.nu[e] - old[e]));
     return change;
 }
 
@@ -186,7 +186,7 @@ inline void forward_careful(CarefulPack& p, Worker& worker) {
     for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
     if (p.stretch) {
         find_phi(p, p.tape.last());
-        forward_stretch(p, p.spare, worker, [&](vec* xi) { return forward_logs_step(p, xi); });
+        forward_stretch(p, worker, [&](vec* sums) { return forward_logs_step(p, sums); });
     }
     const auto made_again = [&](Tape::Step step) {
         worker.checkpoint();
@@ -196,8 +196,7 @@ inline void forward_careful(CarefulPack& p, Worker& worker) {
     p.tape.rewind(p.steps, p.Y, made_again, [&](int, Tape::Step step) {
         worker.checkpoint();
         find_phi(p, step);
-        forward_logs_step(p, p.xi);
-        for (int e = 0; e < B * R; ++e) p.N[e] += p.nu[e];
+        forward_logs_step(p, p.N);
     });
 }
 

@@ -17,24 +17,27 @@ constexpr double kRoundingOfLogs = 4e-16;  // of Y relative to its size: far beh
 struct Pack {
     int B = 0, R = 0;
     vec *pi_b, *A_b, *pi_r, *A_r, *E;            // inputs
-    vec *Y, *T, *m, *g, *q, *nu, *r, *spare;     // working memory
+    vec *Y, *T, *m, *g, *q, *nu, *r;             // working memory
     vec J, lowest;                               // results of backward(); fast form: valid where lowest >= kLeastProduct
-    vec *nu1, *N, *xi;                           // results of forward(): ν̂₁(σ), ν̂(β,ρ), ξ̂(ρ,σ) for one virtual sequence
+    vec *nu1, *N, *xi;                           // results of forward(): ν̂₁(σ), ν̂(β,ρ), ξ̂(ρ,σ) for one virtual sequence;
+    int n_sums = 0;                              // N and xi are one array of so many registers
     int steps = 0;                               // backward steps that were made
     int stretch = 0;                             // steps replaced by the stationary stretch
     Tape tape;                                   // W and Q (in logs: Y and T) of every step
-    VecArray scratch;                            // of stationary_share()
+    VecArray scratch;                            // of stationary_share() and forward_stretch()
 
-    void reserve(int b, int r) {
+    // With several pieces per base state, ν̂ has a row for each of them.
+    void reserve(int b, int r, int pieces = 1) {
         B = b;
         R = r;
         const int bb = b * b, rr = r * r, br = b * r;
-        memory_.resize(static_cast<size_t>(4 * b + 2 * r + bb + 3 * rr + 6 * br));
+        n_sums = pieces * br + rr;
+        memory_.resize(static_cast<size_t>(4 * b + 2 * r + bb + rr + 5 * br + n_sums));
         vec* p = memory_.data();
         auto take = [&](vec*& field, int n) { field = p, p += n; };
         take(pi_b, b), take(A_b, bb), take(pi_r, r), take(A_r, rr), take(E, br);
-        take(Y, br), take(T, br), take(m, b), take(g, b), take(q, b), take(nu, br), take(this->r, br), take(spare, rr);
-        take(nu1, r), take(N, br), take(xi, rr);
+        take(Y, br), take(T, br), take(m, b), take(g, b), take(q, b), take(nu, br), take(this->r, br);
+        take(nu1, r), take(N, pieces * br), take(xi, rr);
     }
 
    private:
@@ -155,39 +158,42 @@ inline vec stationary_share(Pack& p, int K) {
 
 inline bool lost(const Pack& p) { return !(smallest(p.lowest) >= kLeastProduct); }
 
-// Backward pass, fast form. Leaves J, and in `lowest` the smallest number that a logarithm was taken of; ends early if that
-// is too small in any lane.
-template <int RT>
-void backward_fast(Pack& p, int tau, bool early_stop, Worker& worker) {
-    const int B = p.B, R = RT ? RT : p.R;
+// The steps of a backward pass from the Y and m given, until they are all made, Y stands still, or numbers have become too small:
+// then it returns false. weigh(step) finds T from Y and leaves on the tape what the forward pass needs.
+template <int RT, class Weigh>
+bool steps_back(Pack& p, int tau, bool early_stop, Worker& worker, Weigh weigh) {
     p.lowest = splat(1.0);
     p.stretch = 0;
-    p.tape.begin(B * R, tau - 1);
-    for (int b = 0; b < B; ++b) p.m[b] = split_row(p.E + b * R, R, p.Y + b * R);
     vec earlier = splat(1e300);
     int k = 0;
-    while (k < tau - 1) {
+    while (k < tau - 1 && !p.stretch) {
         worker.checkpoint_at(k);
-        const Tape::Step step = p.tape.record(k++, p.Y);
-        weigh<RT>(p, step.first, step.second);
+        weigh(p.tape.record(k++, p.Y));
         const bool look = k % kLookEvery == 0;
-        if (look && lost(p)) return;
+        if (look && lost(p)) return false;
         if (!early_stop || !look || tau - 1 - k < kLeastStretch) {
             advance<RT, false>(p, p.r, p.q);
             continue;
         }
         const vec change = advance<RT, true>(p, p.r, p.q);
-        if (settled(change, earlier, kStationaryLogs)) {
-            p.stretch = tau - 1 - k;
-            break;
-        }
+        if (settled(change, earlier, kStationaryLogs)) p.stretch = tau - 1 - k;
         earlier = change;
     }
     p.steps = k;
-    const Tape::Step last = p.tape.last();  // time 1, and every step of the stretch
-    weigh<RT>(p, last.first, last.second);
-    const vec* W = last.first;
+    weigh(p.tape.last());  // time 1, and every step of the stretch
     p.J = p.stretch ? stationary_share(p, p.stretch) : vec{};
+    return true;
+}
+
+// Backward pass, fast form. Leaves J, and in `lowest` the smallest number that a logarithm was taken of; ends early if that
+// is too small in any lane.
+template <int RT>
+void backward_fast(Pack& p, int tau, bool early_stop, Worker& worker) {
+    const int B = p.B, R = RT ? RT : p.R;
+    p.tape.begin(B * R, B * R, tau - 1);
+    for (int b = 0; b < B; ++b) p.m[b] = split_row(p.E + b * R, R, p.Y + b * R);
+    if (!steps_back<RT>(p, tau, early_stop, worker, [&](Tape::Step step) { weigh<RT>(p, step.first, step.second); })) return;
+    const vec* W = p.tape.last().first;
     for (int b = 0; b < B; ++b) {
         vec sum = {};
         for (int c = 0; c < R; ++c) sum = fma(p.pi_r[c], W[b * R + c], sum);
@@ -197,11 +203,12 @@ void backward_fast(Pack& p, int tau, bool early_stop, Worker& worker) {
     }
 }
 
-// ν one time step on: r = (A_bᵀ ν)/Q, ν' = W ∘ (A_rᵀ r), and the products for ξ̂ into `xi` (A_r is multiplied in at the
-// end). Returns max |Δν| if somebody watches.
+// ν one time step on: r = (A_bᵀ ν)/Q, ν' = W ∘ (A_rᵀ r); ν and the products for ξ̂ are added to `sums` (A_r is multiplied in
+// at the end). Returns max |Δν| if somebody watches.
 template <int RT, bool kWatched>
-inline vec forward_step(Pack& p, const vec* W, const vec* Q, vec* xi) {
+inline vec forward_step(Pack& p, const vec* W, const vec* Q, vec* sums) {
     const int B = p.B, R = RT ? RT : p.R;
+    vec* xi = sums + B * R;
     for (int b = 0; b < B; ++b)
         combine<RT>(R, B, p.A_b + b, B, p.nu, R, [](int) { return vec{}; },
                     [&](int c, vec v) { p.r[b * R + c] = v * reciprocal(Q[b * R + c]); });
@@ -211,6 +218,7 @@ inline vec forward_step(Pack& p, const vec* W, const vec* Q, vec* xi) {
             v *= W[b * R + c];
             if (kWatched) change = vmax(change, vabs(v - p.nu[b * R + c]));
             p.nu[b * R + c] = v;
+            sums[b * R + c] += v;
         });
     for (int c = 0; c < R; ++c)
         combine<RT>(R, B, p.r + c, R, W, R, [&](int s) { return xi[c * R + s]; },
@@ -218,22 +226,21 @@ inline vec forward_step(Pack& p, const vec* W, const vec* Q, vec* xi) {
     return change;
 }
 
-// The stationary stretch: the same linear map over and over, until ν stands still; the rest is a multiple. step(xi) makes one
-// step of ν, adds to xi and returns max |Δν|; `once` is room for a matrix like xi.
+// The stationary stretch: the same linear map over and over, until ν stands still; the rest is a multiple. step(sums) makes
+// one step of ν, adds to sums like N and xi, and returns max |Δν|.
 template <class Step>
-void forward_stretch(Pack& p, vec* once, Worker& worker, Step step) {
-    const int n = p.B * p.R, RR = p.R * p.R;
+void forward_stretch(Pack& p, Worker& worker, Step step) {
     vec earlier = splat(1e300);
     for (int k = p.stretch; k > 0; --k) {
         worker.checkpoint_at(k);
-        const vec change = step(p.xi);
-        for (int e = 0; e < n; ++e) p.N[e] += p.nu[e];
+        const vec change = step(p.N);
         if (k % kLookEvery || k < kLeastStretch) continue;
         if (settled(change, earlier, kStationaryShares)) {
-            for (int e = 0; e < RR; ++e) once[e] = vec{};
+            p.scratch.resize(static_cast<size_t>(p.n_sums));
+            vec* once = p.scratch.data();
+            for (int e = 0; e < p.n_sums; ++e) once[e] = vec{};
             step(once);
-            for (int e = 0; e < n; ++e) p.N[e] += static_cast<double>(k - 1) * p.nu[e];
-            for (int e = 0; e < RR; ++e) p.xi[e] += static_cast<double>(k - 1) * once[e];
+            for (int e = 0; e < p.n_sums; ++e) p.N[e] += static_cast<double>(k - 1) * once[e];
             return;
         }
         earlier = change;
@@ -256,7 +263,7 @@ void forward_fast(Pack& p, Worker& worker) {
     }
     for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
     if (p.stretch)
-        forward_stretch(p, p.spare, worker, [&](vec* xi) { return forward_step<RT, true>(p, last.first, last.second, xi); });
+        forward_stretch(p, worker, [&](vec* sums) { return forward_step<RT, true>(p, last.first, last.second, sums); });
     const auto made_again = [&](Tape::Step step) {
         worker.checkpoint();
         weigh<RT>(p, step.first, step.second);
@@ -264,8 +271,7 @@ void forward_fast(Pack& p, Worker& worker) {
     };
     p.tape.rewind(p.steps, p.Y, made_again, [&](int k, Tape::Step step) {
         worker.checkpoint_at(k);
-        forward_step<RT, false>(p, step.first, step.second, p.xi);
-        for (int e = 0; e < B * R; ++e) p.N[e] += p.nu[e];
+        forward_step<RT, false>(p, step.first, step.second, p.N);
     });
     for (int e = 0; e < R * R; ++e) p.xi[e] *= p.A_r[e];
 }

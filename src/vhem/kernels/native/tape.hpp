@@ -15,36 +15,36 @@ class Tape {
     static constexpr int kMarks = 32, kLeastKept = 16;  // marks per level; steps that are kept even if they are large
 
     VecArray kept_, again_, marks_;
-    int size_ = 0, capacity_ = 0;
+    int first_ = 0, step_ = 0, capacity_ = 0;  // registers of Y, and of a step
     long stride_ = 0;  // between marks of the first level
 
    public:
     struct Step {
-        vec *first, *second;  // matrices of `size` registers
+        vec *first, *second;  // as large as Y, and whatever else there is to keep
     };
 
-    // For at most n_steps of matrices of `size` registers. Memory is taken as it is needed.
-    void begin(int size, long n_steps) {
-        size_ = size;
-        const long room = kTapeBytes / static_cast<long>(2 * size * sizeof(vec));
+    // For at most n_steps of `first` and `second` registers. Memory is taken as it is needed.
+    void begin(int first, int second, long n_steps) {
+        first_ = first, step_ = first + second;
+        const long room = kTapeBytes / static_cast<long>(step_ * sizeof(vec));
         capacity_ = static_cast<int>(std::clamp<long>(room, kLeastKept, std::max<long>(n_steps, kLeastKept)));
         stride_ = n_steps <= capacity_ ? 0 : (n_steps - capacity_ + kMarks - 1) / kMarks;
-        again_.resize(static_cast<size_t>(2 * size));
-        if (stride_) marks_.resize(static_cast<size_t>(kMarks) * size);
+        again_.resize(static_cast<size_t>(step_));
+        if (stride_) marks_.resize(static_cast<size_t>(kMarks) * first_);
     }
 
     // Where backward step k is to be written, and Y as it is before it.
     Step record(long k, const vec* Y) {
         if (k < capacity_) {
-            kept_.resize(static_cast<size_t>(2 * (k + 2)) * size_);
+            kept_.resize(static_cast<size_t>(k + 2) * step_);
             return slot(kept_, k + 1);
         }
-        if ((k - capacity_) % stride_ == 0) std::copy_n(Y, size_, mark(0, (k - capacity_) / stride_));
+        if ((k - capacity_) % stride_ == 0) std::copy_n(Y, first_, mark(0, (k - capacity_) / stride_));
         return slot(again_, 0);
     }
 
     // The place of what comes after all steps.
-    Step last() { return kept_.resize(static_cast<size_t>(2 * size_)), slot(kept_, 0); }
+    Step last() { return kept_.resize(static_cast<size_t>(step_)), slot(kept_, 0); }
 
     // Calls use(k, step) for k = n_steps - 1 … 0. make(step) makes a step again from Y, and leaves the next Y there.
     template <class Make, class Use>
@@ -55,35 +55,35 @@ class Tape {
 
    private:
     Step slot(VecArray& array, long k) const {
-        vec* first = array.data() + static_cast<size_t>(2 * k) * size_;
-        return {first, first + size_};
+        vec* first = array.data() + static_cast<size_t>(k) * step_;
+        return {first, first + first_};
     }
-    vec* mark(int level, long n) { return marks_.data() + static_cast<size_t>(level * kMarks + n) * size_; }
+    vec* mark(int level, long n) { return marks_.data() + static_cast<size_t>(level * kMarks + n) * first_; }
 
     // Steps [begin, end), of which this level has marks every `stride`.
     template <class Make, class Use>
     void segments(int level, long begin, long end, long stride, vec* Y, const Make& make, const Use& use) {
         for (long n = (end - begin - 1) / stride; n >= 0; --n) {
             const long from = begin + n * stride, to = std::min(end, from + stride);
-            std::copy_n(mark(level, n), size_, Y);
+            std::copy_n(mark(level, n), first_, Y);
             to - from <= capacity_ ? again(from, to, make, use) : divided(level + 1, from, to, Y, make, use);
         }
     }
 
     template <class Make, class Use>
     void again(long begin, long end, const Make& make, const Use& use) {
-        again_.resize(static_cast<size_t>(2 * (end - begin)) * size_);
+        again_.resize(static_cast<size_t>(end - begin) * step_);
         for (long k = begin; k < end; ++k) make(slot(again_, k - begin));
         for (long k = end - 1; k >= begin; --k) use(k, slot(again_, k - begin));
     }
 
     template <class Make, class Use>
     void divided(int level, long begin, long end, vec* Y, const Make& make, const Use& use) {
-        marks_.resize(static_cast<size_t>((level + 1) * kMarks) * size_);
+        marks_.resize(static_cast<size_t>((level + 1) * kMarks) * first_);
         const long stride = (end - begin + kMarks - 1) / kMarks;
         const long last_mark = begin + (end - begin - 1) / stride * stride;
         for (long k = begin; k <= last_mark; ++k) {
-            if ((k - begin) % stride == 0) std::copy_n(Y, size_, mark(level, (k - begin) / stride));
+            if ((k - begin) % stride == 0) std::copy_n(Y, first_, mark(level, (k - begin) / stride));
             if (k < last_mark) make(slot(again_, 0));
         }
         segments(level, begin, end, stride, Y, make, use);

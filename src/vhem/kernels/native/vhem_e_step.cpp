@@ -11,8 +11,16 @@
 #include "careful_pairs.hpp"
 #include "families/parts.hpp"
 #include "models.hpp"
+#include "observed_pairs.hpp"
 
 namespace {
+
+// The chains behind base states in pieces: state γ of them is cut into M components of n_nodes pieces each.
+struct Whole {
+    long S = 0, M = 0, n_nodes = 0;  // n_nodes = 0: base states are whole
+    const double *startprob, *transmat, *mix_weights;
+    const int64_t* n_states;
+};
 
 // What one call is about; read by all threads.
 template <class Family>
@@ -24,6 +32,7 @@ struct Job {
         const double *occupancy, *counts, *scales;  // Σ_t p_t(β), N_i and a_i: logits are a_i log ω_j + N_i J_ij
     } weights;
     Recursion recursion;
+    Whole whole;
 };
 
 // Sums over base models for the clusters of one pass.
@@ -118,6 +127,7 @@ class Block {
     std::vector<size_t> order_, place_;  // slots by cluster, and where each cluster's end
     Pack pack_;
     CarefulPack careful_;
+    ObservedPack observed_;
     Pair loaded_[kLanes];
     VecArray scratch_;
 
@@ -267,9 +277,15 @@ class Block {
         }
     }
 
-    // Backward passes of n pairs, in pack_ or, if that was too much for the fast form, in careful_.
+    // Backward passes of n pairs, in pack_ (observed_, if base states are in pieces) or, if numbers became too small, in
+    // careful_.
     Pack& run_backward(const Pair* pairs, int n) {
         worker_.checkpoint();
+        if (job_.whole.n_nodes) {
+            load_observed(pairs, n);
+            backward(observed_, job_.recursion.tau, job_.recursion.early_stop, worker_);
+            if (!lost(observed_)) return observed_;
+        }
         load_pack(pack_, pairs, n);
         backward(pack_, job_.recursion.tau, job_.recursion.early_stop, worker_);
         if (!lost(pack_)) return pack_;
@@ -295,7 +311,10 @@ class Block {
             else
                 matters |= 1u << l;
         if (!matters) return;
-        &pack == &careful_ ? forward_careful(careful_, worker_) : forward(pack_, worker_);
+        if (&pack == &careful_)
+            forward_careful(careful_, worker_);
+        else
+            &pack == &observed_ ? forward(observed_, worker_) : forward(pack_, worker_);
         for (int l = 0; l < n; ++l)
             if (matters >> l & 1) keep(pairs[l], logits[l], pack, l);
         totals.forwarded += __builtin_popcount(matters);
@@ -346,7 +365,37 @@ class Block {
         }
     }
 
-    static void load_chain(const Models<Family>& models, long k, long S, vec* pi, vec* A, int lane) {
+    void load_observed(const Pair* pairs, int n) {
+        const Whole& whole = job_.whole;
+        long B = 1, R = 1;
+        for (int l = 0; l < n; ++l) {
+            B = std::max<long>(B, whole.n_states[begin_ + pairs[l].i]);
+            R = std::max<long>(R, job_.reduced.n_states[pass_.clusters[pairs[l].c]]);
+        }
+        observed_.reserve(static_cast<int>(B), static_cast<int>(R), static_cast<int>(whole.M), static_cast<int>(whole.n_nodes));
+        for (int l = 0; l < kLanes; ++l) load_observed_lane(pairs[l < n ? l : 0], l);
+        observed_.exponentiate();
+    }
+
+    void load_observed_lane(Pair pair, int lane) {
+        const Whole& whole = job_.whole;
+        const long i = begin_ + pair.i, j = pass_.clusters[pair.c], nb = whole.n_states[i], nr = job_.reduced.n_states[j];
+        load_chain(whole, i, observed_.B, observed_.pi_b, observed_.A_b, lane);
+        load_chain(job_.reduced, j, observed_.R, observed_.pi_r, observed_.A_r, lane);
+        double *share = reinterpret_cast<double*>(observed_.shares) + lane, *to = reinterpret_cast<double*>(observed_.X) + lane;
+        for (long b = 0; b < observed_.B; ++b) {
+            const long state = b < nb ? b : 0;
+            for (long m = 0; m < whole.M; ++m, share += kLanes)
+                *share = whole.mix_weights[(i * whole.S + state) * whole.M + m] / static_cast<double>(whole.n_nodes);
+            for (long p = 0; p < observed_.P; ++p) {
+                const double* row = &E_[(pair.i * Sb_ + state * observed_.P + p) * C_ + pair.c * Sr_];
+                for (long s = 0; s < observed_.R; ++s, to += kLanes) *to = row[s < nr ? s : 0];
+            }
+        }
+    }
+
+    template <class Chains>
+    static void load_chain(const Chains& models, long k, long S, vec* pi, vec* A, int lane) {
         const long n = models.n_states[k];
         const double *startprob = models.startprob + k * models.S, *transmat = models.transmat + k * models.S * models.S;
         double *to_pi = reinterpret_cast<double*>(pi) + lane, *to = reinterpret_cast<double*>(A) + lane;
@@ -461,7 +510,7 @@ Totals<Family> run_pass(Call& call, const Pass<Family>& pass) {
 
 template <class Family>
 Job<Family> job_of(const typename Family::Models& base, const typename Family::Models& reduced, const Recursion& recursion) {
-    return {models_of<Family>(base), models_of<Family>(reduced), {}, nullptr, {}, recursion};
+    return {models_of<Family>(base), models_of<Family>(reduced), {}, nullptr, {}, recursion, {}};
 }
 
 std::vector<long> numbers(long n) {
@@ -481,7 +530,6 @@ void expected_log_likelihoods(Call& call, const Job<Family>& job, bool diagonal,
 struct Results {
     double *mass, *responsibilities;  // (K_r,), (K_b, K_r) or null
     const Sums& sums;
-    double bound = 0;
     long evaluated = 0, forwarded = 0;
 };
 
@@ -497,23 +545,25 @@ class EStep {
     EStep(Call& call, const Job<Family>& job, Results& results)
         : call_(call), job_(job), results_(results), log_sum_(static_cast<size_t>(job.base.K)) {}
 
-    void run() {
+    // For the mixture of the reduced models [begin, end); returns its bound.
+    double run(long begin, long end) {
         std::vector<long> alive, starved;
         std::vector<double> reach;
-        for (long j = 0; j < job_.reduced.K; ++j)
+        for (long j = begin; j < end; ++j)
             if (std::isfinite(job_.log_weights[j])) alive.push_back(j);
         if (alive.empty()) throw std::invalid_argument("log_weights must have at least one finite number.");
         const auto totals = run_clusters(pass(alive, job_.recursion.prune));
-        results_.bound = totals.bound;
         for (size_t c = 0; c < alive.size(); ++c)
             if (totals.skipped[c] > kNegligibleMass * totals.mass[c]) {
                 starved.push_back(alive[c]);
                 reach.push_back(log_responsibility(-totals.nearest[c].second, alive[c]));
             }
-        if (starved.empty()) return;
-        auto again = pass(starved, true);
-        again.reach = std::move(reach);
-        run_clusters(again);
+        if (!starved.empty()) {
+            auto again = pass(starved, true);
+            again.reach = std::move(reach);
+            run_clusters(again);
+        }
+        return totals.bound;
     }
 
    private:
@@ -564,28 +614,48 @@ void check_both(const PartModels& base, const PartModels& reduced) {
         refuse("the base and the reduced models must have the same parts, and no tables.");
 }
 
+// The chains of base models whose states are in pieces, with the weights of their components; none if `chains` is null.
+template <class Models>
+Whole whole_of(const Models& base, const Chains* chains, const std::optional<Input>& weights, int n_nodes) {
+    if (!chains) return {};
+    if (!weights) refuse("mix_weights must be given with whole states.");
+    const long M = weights->ndim() == 3 ? size_of(*weights, 2) : 0;
+    const double* c = doubles(*weights, "mix_weights", {chains->K, chains->S, M});
+    if (chains->K != base.chains.K || n_nodes < 2 || n_nodes % 2 || base.chains.S != chains->S * M * n_nodes)
+        refuse("base must have n_nodes pieces, an even number, for every component of the whole states.");
+    for (long i = 0; i < chains->K; ++i)
+        if (base.chains.n_states[i] != chains->n_states[i] * M * n_nodes) refuse("n_states of base must count the pieces.");
+    return {chains->S, M, n_nodes, chains->startprob, chains->transmat, c, chains->n_states};
+}
+
 // J of every pair, (K_b, K_r); with `diagonal`, of every model against itself, (K,).
 template <class Models>
 void expected_log_likelihood(const Models& base, const Models& reduced, const Recursion& recursion, bool diagonal, Output J,
-                             const Run& run) {
+                             const Run& run, const Chains* whole, std::optional<Input> mix_weights, int n_nodes) {
     check_both(base, reduced);
+    const Whole pieces = whole_of(base, whole, mix_weights, n_nodes);
     const long Kb = base.chains.K, Kr = reduced.chains.K;
     if (diagonal && Kb != Kr) refuse("the diagonal of J is that of as many reduced as base models.");
     double* to = diagonal ? doubles_out(J, "J", {Kb}) : doubles_out(J, "J", {Kb, Kr});
     run_call(run, [&](Call& call) {
         with_family(base, [&](auto family) {
-            expected_log_likelihoods(call, job_of<decltype(family)>(base, reduced, recursion), diagonal, to);
+            auto job = job_of<decltype(family)>(base, reduced, recursion);
+            job.whole = pieces;
+            expected_log_likelihoods(call, job, diagonal, to);
         });
     });
 }
 
-// Fills `mass`, (K_r,), the sums and, where given, the responsibilities, (K_b, K_r). Returns the bound, the pairs
-// evaluated and the pairs carried forward.
+// The reduced models are one mixture or several of one size, each assigned on its own: fills the `bounds` of all, `mass`,
+// (K_r,), the sums and, where given, the responsibilities, (K_b, K_r). Returns the pairs evaluated and those carried forward.
 template <class Models, class About>
 nb::tuple run_e_step(const Models& base, BaseWeights weights, const Models& reduced, Input log_weights, const About& about,
-                     const Recursion& recursion, Output mass, const Sums& sums, std::optional<Output> responsibilities,
-                     const Run& run) {
+                     const Recursion& recursion, Output bounds, Output mass, const Sums& sums,
+                     std::optional<Output> responsibilities, const Run& run, const Whole& whole) {
     const auto& e = reduced.emissions;
+    const long n = std::max<long>(1, size_of(bounds, 0)), each = e.K / n;
+    double* bound = doubles_out(bounds, "bounds", {n});
+    if (n * each != e.K) refuse("bounds must have one entry for each of several mixtures of one size.");
     weights.check(base.chains);
     const double* log_w = doubles(log_weights, "log_weights", {e.K});
     double* z = responsibilities ? doubles_out(*responsibilities, "responsibilities", {base.chains.K, e.K}) : nullptr;
@@ -593,32 +663,35 @@ nb::tuple run_e_step(const Models& base, BaseWeights weights, const Models& redu
     run_call(run, [&](Call& call) {
         with_family(base, [&](auto family) {
             auto job = job_of<decltype(family)>(base, reduced, recursion);
-            job.anchors = about, job.log_weights = log_w;
+            job.anchors = about, job.log_weights = log_w, job.whole = whole;
             job.weights = {weights.occupancy, weights.counts, weights.scales};
-            EStep<decltype(family)>(call, job, results).run();
+            EStep<decltype(family)> step(call, job, results);
+            for (long k = 0; k < n; ++k) bound[k] = step.run(k * each, (k + 1) * each);
         });
     });
-    return nb::make_tuple(results.bound, results.evaluated, results.forwarded);
+    return nb::make_tuple(results.evaluated, results.forwarded);
 }
 
 nb::tuple e_step(const GaussianModels& base, const BaseWeights& weights, const GaussianModels& reduced, Input log_weights,
-                 Input anchors, const Recursion& recursion, Output mass, Sums sums, std::optional<Output> responsibilities,
-                 const Run& run) {
+                 Input anchors, const Recursion& recursion, Output bounds, Output mass, Sums sums,
+                 std::optional<Output> responsibilities, const Run& run, const Chains* whole, std::optional<Input> mix_weights,
+                 int n_nodes) {
     check_both(base, reduced);
     const GaussianMixtures& e = reduced.emissions;
     sums.check(e);
     const double* about = doubles(anchors, "anchors", {e.K, e.S, e.M, e.d});
-    return run_e_step(base, weights, reduced, log_weights, about, recursion, mass, sums, responsibilities, run);
+    const Whole pieces = whole_of(base, whole, mix_weights, n_nodes);
+    return run_e_step(base, weights, reduced, log_weights, about, recursion, bounds, mass, sums, responsibilities, run, pieces);
 }
 
 nb::tuple e_step_of_parts(const PartModels& base, const BaseWeights& weights, const PartModels& reduced, Input log_weights,
-                          const PartMixtures& anchors, const Recursion& recursion, Output mass, Sums sums,
+                          const PartMixtures& anchors, const Recursion& recursion, Output bounds, Output mass, Sums sums,
                           std::optional<Output> responsibilities, const Run& run) {
     check_both(base, reduced);
     const PartMixtures& e = reduced.emissions;
     sums.check(e, PartRows(e).offsets().width), e.check_anchors(anchors);
     const PartAnchors about = PartFamily::anchors(anchors);
-    return run_e_step(base, weights, reduced, log_weights, about, recursion, mass, sums, responsibilities, run);
+    return run_e_step(base, weights, reduced, log_weights, about, recursion, bounds, mass, sums, responsibilities, run, {});
 }
 
 // Seconds per exponential, logarithm and fused multiply-add of one thread at its best, everything in the first-level
@@ -658,12 +731,14 @@ nb::tuple best_rates() {
 void bind_vhem(nb::module_& m) {
     using namespace nb::literals;
     m.def("expected_log_likelihood", &expected_log_likelihood<GaussianModels>, nb::kw_only(), "base"_a, "reduced"_a,
-          "recursion"_a, "diagonal"_a, "J"_a, "run"_a);
+          "recursion"_a, "diagonal"_a, "J"_a, "run"_a, "whole"_a.none() = nb::none(), "mix_weights"_a.none() = nb::none(),
+          "n_nodes"_a = 0);
     m.def("expected_log_likelihood", &expected_log_likelihood<PartModels>, nb::kw_only(), "base"_a, "reduced"_a, "recursion"_a,
-          "diagonal"_a, "J"_a, "run"_a);
+          "diagonal"_a, "J"_a, "run"_a, "whole"_a.none() = nb::none(), "mix_weights"_a.none() = nb::none(), "n_nodes"_a = 0);
     m.def("e_step_of_parts", &e_step_of_parts, nb::kw_only(), "base"_a, "weights"_a, "reduced"_a, "log_weights"_a, "anchors"_a,
-          "recursion"_a, "mass"_a, "sums"_a, "responsibilities"_a.none(), "run"_a);
+          "recursion"_a, "bounds"_a, "mass"_a, "sums"_a, "responsibilities"_a.none(), "run"_a);
     m.def("e_step", &e_step, nb::kw_only(), "base"_a, "weights"_a, "reduced"_a, "log_weights"_a, "anchors"_a, "recursion"_a,
-          "mass"_a, "sums"_a, "responsibilities"_a.none(), "run"_a);
+          "bounds"_a, "mass"_a, "sums"_a, "responsibilities"_a.none(), "run"_a, "whole"_a.none() = nb::none(),
+          "mix_weights"_a.none() = nb::none(), "n_nodes"_a = 0);
     m.def("best_rates", &best_rates);
 }
