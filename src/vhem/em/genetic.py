@@ -2,8 +2,8 @@
 
 Local optima of mixtures mostly differ in one or two clusters that are merged or split wrongly. A child takes each of
 its clusters from one of two parents, whose clusters are matched first; or it is a parent with one cluster made anew,
-from an input that its parent explains badly or from the cluster's own members. Children are born in broods, trained
-for a few iterations, together if the problem is small, and each takes the place of the worst solution if it is better
+from an input that its parent explains badly or from the cluster's own members. Each child is trained for a few
+iterations, those of VHEM in broods that share their E-steps, and takes the place of the worst solution if it is better
 than that and not a copy of another.
 """
 
@@ -54,10 +54,11 @@ def evolved(
     population, stale = list(first), 0
     brief = Limits(max_iter=effort.n_iter, tol=limits.tol, clock=limits.clock)
     near = limits.tol * float(problem.frames[0])
-    for _ in range(_MOST_CHILDREN // _BROOD):
+    brood = _BROOD if problem.together(starts) else 1
+    for _ in range(_MOST_CHILDREN // brood):
         if stale >= effort.patience or limits.clock.is_over:
             break
-        born = [species.state(_born(species, population, rng)) for _ in range(_BROOD)]
+        born = [species.state(_born(species, population, rng)) for _ in range(brood)]
         for child in run_together(problem, born, brief):
             best = max(one.bounds[-1] for one in population)
             _admit(population, child, near)
