@@ -25,6 +25,7 @@ from vhem.em.virtual_items import VirtualItems
 from vhem.emissions.gaussian import Gaussian
 from vhem.kernels.reduction import BaseModels
 
+_LEAST_MEMBERS = 3  # of a cluster, on average: with fewer, nobody can tell how much members vary
 _MOST_MEMBERS = 1500  # that sizes are compared on; of more, a sample
 _FLOOR = 1e-3  # of the variance of all frames: the smallest variance of a state
 _LIMITS = Limits(max_iter=30, tol=1e-4)
@@ -50,6 +51,7 @@ class VaryingClusters:
     def compared(self, sizes: list[Size]) -> dict[Size, Varied]:
         """Try numbers of clusters and of states in turn, each with the best of the other, until nothing changes."""
         clusters, states = (sorted(set(numbers)) for numbers in zip(*sizes, strict=True))
+        clusters = [K for K in clusters if _LEAST_MEMBERS * K <= len(self.weights)] or clusters[:1]
         typical = float(np.median(self.base.models.n_states))
         K, S = clusters[0], min(states, key=lambda n: (abs(n - typical), -n))
         before = None

@@ -101,7 +101,8 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         The pairs (clusters, states) that were tried, and how well they explain the inputs. With n_virtual="auto",
         numbers of clusters and of states are tried in turn, and the score is that of a mixture whose members vary about
         their centres, less ½ p ln B for p parameters: what differs between the members of every cluster makes no
-        further cluster. With a given `n_virtual` all pairs are tried, and the score is the bound plus
+        further cluster. There are three members per cluster or more on average: with fewer, nobody can tell how much
+        they vary. With a given `n_virtual` all pairs are tried, and the score is the bound plus
         ln K! + K ln S! for the clusters that have inputs, because every solution stands for so many relabelled ones.
     cluster_counts_, cluster_probabilities_ : ndarrays
         Numbers of clusters that have inputs, and the probability of each: exp of the scores, added up over the numbers
@@ -210,6 +211,8 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         found = self._search(inputs, sizes, rng)
         best = max(found, key=lambda one: one.score)
         self.dispersion_, self.tau_ = scale, inputs.tau
+        if compared:  # the size that was chosen may have lost clusters since
+            compared[best.size] = compared[best.size]._replace(n_occupied=best.n_occupied)
         self._keep_scores(compared or {one.size: Varied(one.score, one.n_occupied) for one in found})
         self._keep(best, inputs)
         if not self.converged_ and self.tol > 0:
