@@ -488,3 +488,25 @@ def test_the_report_has_likelihoods_beside_bounds():
     assert np.allclose(report.log_likelihoods, np.diag(hmms.log_likelihoods(sequences)), rtol=1e-12)
     assert (report.lower_bounds.max(axis=1) < report.log_likelihoods).all()
     assert (hmms.n_frames == 20).all(), "what they were learned from is remembered"
+
+
+def test_uncertainty_is_shown(clusters, tmp_path):
+    h3m = kinds_of_viewers()
+    text = clusters.summary()
+    low, high = clusters.centers_.posterior.transition_intervals()
+    assert ((low <= clusters.centers_.transmat) & (clusters.centers_.transmat <= high)).all()
+    assert f"({low[0, 0, 0]:.2f} to {high[0, 0, 0]:.2f})" in text
+    assert f"± {clusters.centers_.posterior_deviations()['means'][0, 0, 0]:.3g}" in text
+    page = tmp_path / "report.html"
+    vhem.report.write(page, clusters, h3m)
+    assert "Numbers of clusters" in page.read_text(encoding="utf-8")
+    assert '"unsure":{"low":' in page.read_text(encoding="utf-8")
+
+
+def test_intervals_of_transitions_hold_their_share_of_draws():
+    alpha = np.array([[[3.0, 1.0, 0.0], [20.0, 5.0, 5.0]]])
+    low, high = dirichlet.interval_of_rows(alpha, 0.9)
+    draws = np.stack([dirichlet.drawn_rows(alpha, rng) for rng in map(RNG, range(2000))])
+    inside = ((low <= draws) & (draws <= high)).mean(0)
+    np.testing.assert_allclose(inside[alpha > 0], 0.9, atol=0.03)
+    assert low[0, 0, 2] == high[0, 0, 2] == 0.0

@@ -51,7 +51,7 @@ class VaryingClusters:
     def compared(self, sizes: list[Size]) -> dict[Size, Varied]:
         """Try numbers of clusters and of states in turn, each with the best of the other, until nothing changes."""
         clusters, states = (sorted(set(numbers)) for numbers in zip(*sizes, strict=True))
-        clusters = [K for K in clusters if _LEAST_MEMBERS * K <= len(self.weights)] or clusters[:1]
+        clusters = [K for K in clusters if len(self.weights) >= _LEAST_MEMBERS * K] or clusters[:1]
         typical = float(np.median(self.base.models.n_states))
         K, S = clusters[0], min(states, key=lambda n: (abs(n - typical), -n))
         before = None

@@ -129,10 +129,23 @@ def of_clusters(
         members = np.flatnonzero(labels == k)
         row: dict[str, Any] = {"cluster": k + 1, "members": [_plain(ids[i]) for i in members]}
         row |= {"weight": float(centers.weights[k]), "states": of_hmm(center, length, names)}
+        _add_uncertainty(row["states"], centers, k)
         if responsibilities is not None:
             row["doubtful"] = [_plain(ids[i]) for i in members if responsibilities[i, k] < 0.9]
         rows.append(row)
     return rows
+
+
+def _add_uncertainty(states: list[dict[str, Any]], centers: H3M, k: int) -> None:
+    """Add how sure a posterior, if there is one, is of means and transitions."""
+    if centers.posterior is None:
+        return
+    low, high = centers.posterior.transition_intervals()
+    wide = centers.posterior.deviations().get("means")
+    for s, state in enumerate(states):
+        state["next_interval"] = [low[k, s, : len(states)].tolist(), high[k, s, : len(states)].tolist()]
+        if wide is not None and "mean" in state:
+            state["mean_deviation"] = wide[k, s].tolist()
 
 
 def _plain(name: Any) -> Any:
@@ -160,8 +173,10 @@ def _emitted_text(state: dict[str, Any], names: list[str] | None) -> str:
     if "emits" in state:
         return "; ".join(state["emits"][:_SHOWN])
     labels = names or [f"x{j + 1}" for j in range(len(state["mean"]))]
-    shown = list(zip(labels, state["mean"], state["deviation"], strict=True))[:_SHOWN]
-    return ", ".join(f"{label} {mean:.4g} ± {spread:.3g}" for label, mean, spread in shown)
+    known = state.get("mean_deviation")
+    sure = [""] * len(labels) if known is None else [f" (mean known to ± {sd:.2g})" for sd in known]
+    shown = list(zip(labels, state["mean"], state["deviation"], sure, strict=True))[:_SHOWN]
+    return ", ".join(f"{label} {mean:.4g} ± {spread:.3g}{to}" for label, mean, spread, to in shown)
 
 
 def _state_text(state: dict[str, Any], states: list[dict[str, Any]], names: list[str] | None) -> str:
@@ -171,4 +186,8 @@ def _state_text(state: dict[str, Any], states: list[dict[str, Any]], names: list
     if len(states) == 1:
         return text
     onward = int(np.argmax(state["next"]))
-    return f"{text}; then most often state {onward + 1} ({100 * state['next'][onward]:.0f} %)"
+    between = ""
+    if "next_interval" in state:
+        low, high = (100 * ends[onward] for ends in state["next_interval"])
+        between = f", 95 % interval {low:.0f} to {high:.0f} %"
+    return f"{text}; then most often state {onward + 1} ({100 * state['next'][onward]:.0f} %{between})"

@@ -6,7 +6,7 @@ A pseudo-count of zero means that something is impossible, in the prior and henc
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import betaincinv, digamma, gammaln
 
 from vhem._support.arrays import FloatArray
 
@@ -55,6 +55,16 @@ def deviation_of_rows(alpha: FloatArray) -> FloatArray:
     total = alpha.sum(-1, keepdims=True)
     p = mean_rows(alpha)
     return np.asarray(np.sqrt(p * (1 - p) / (total + 1)))
+
+
+def interval_of_rows(alpha: FloatArray, level: float) -> tuple[FloatArray, FloatArray]:
+    """Return between which values each probability lies with a probability of `level`; its marginal is beta."""
+    rest = alpha.sum(-1, keepdims=True) - alpha
+    certain = (alpha <= 0) | (rest <= 0)
+    a, b = np.where(certain, 1.0, alpha), np.where(certain, 1.0, rest)
+    known = np.where(alpha > 0, 1.0, 0.0)
+    low, high = (np.where(certain, known, betaincinv(a, b, q)) for q in (0.5 - level / 2, 0.5 + level / 2))
+    return low, high
 
 
 def drawn_rows(alpha: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -13,7 +13,7 @@ from vhem._support.immutable import frozen
 from vhem._support.saving import Kind, State, register
 from vhem.emissions.conjugate import Conjugate
 from vhem.emissions.conjugates import conjugate_of
-from vhem.emissions.dirichlet import deviation_of_rows, drawn_rows, geometric_rows, mean_rows
+from vhem.emissions.dirichlet import deviation_of_rows, drawn_rows, geometric_rows, interval_of_rows, mean_rows
 from vhem.emissions.normal_wishart import NormalWishart
 from vhem.kernels.models import Models
 
@@ -129,6 +129,10 @@ class ModelPosterior:
     def geometric(self) -> Models:
         """Return predictive emissions with chains exp E log: rows sum to less than one. These are VBHEM's inputs."""
         return self._models(geometric_rows(self.alpha), geometric_rows(self.epsilon), self.emissions.predictive())
+
+    def transition_intervals(self, level: float = 0.95) -> tuple[FloatArray, FloatArray]:
+        """Return between which values each transition probability lies with a probability of `level`, (K, S, S)."""
+        return interval_of_rows(self.epsilon, level)
 
     def deviations(self) -> dict[str, FloatArray]:
         """Return posterior standard deviations by the names of an H3M's arrays."""

@@ -112,7 +112,7 @@ def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M, list[H3M], li
 
 
 def _wrong_kind(fit: Any) -> InputTypeError:
-    kinds = "SequenceClustering, VHEM, HierarchicalVHEM, SampledHEM, PPKClustering or MixtureOfHMMs"
+    kinds = "SequenceClustering, VHEM, VBHEM, HierarchicalVHEM, SampledHEM, PPKClustering or MixtureOfHMMs"
     problem = "a report can be written on {kinds}, fitted, got {kind}"
     return InputTypeError(problem, kinds=kinds, kind=type(fit).__name__)
 

@@ -9,6 +9,8 @@ import numpy as np
 from vhem.estimators.hierarchy import HierarchicalVHEM
 from vhem.models import H3M
 
+_SHOWN_PROBABILITY = 0.005
+
 
 class Setting(NamedTuple):
     """One choice that was made."""
@@ -73,6 +75,10 @@ def _figures(fits: list[Any]) -> list[Figure]:
         if hasattr(one, "n_iter_"):
             ending = "converged" if getattr(one, "converged_", True) else "stopped before it had converged"
             rows.append(Figure(f"Iterations{at}", str(one.n_iter_), ending))
+        if hasattr(one, "cluster_probabilities_"):
+            pairs = zip(one.cluster_counts_, one.cluster_probabilities_, strict=True)
+            shown = ", ".join(f"{number}: {100 * p:.0f} %" for number, p in pairs if p >= _SHOWN_PROBABILITY)
+            rows.append(Figure(f"Numbers of clusters{at}", shown, "the probability of each, from their scores"))
     return rows
 
 

@@ -11,9 +11,11 @@ from scipy.optimize import linear_sum_assignment
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions import Gaussian
+from vhem.emissions.normal_wishart import NormalWishart
 from vhem.estimators.divergence import divergence
 from vhem.models import H3M, HMM
 from vhem.models.marginals import Channel, channels_of, in_words, marginals
+from vhem.models.posterior import ModelPosterior
 from vhem.models.stationary import time_shares
 from vhem.report.clustering import Clustering
 
@@ -108,7 +110,24 @@ def channels_data(channels: list[Channel] | None) -> list[dict[str, Any]] | None
 def drawn_models(h3m: H3M, decimals: int, tau: int, channels: list[Channel] | None = None) -> list[dict[str, Any]]:
     """Return HMMs as the page draws them."""
     shares = time_shares(h3m.startprob, h3m.transmat, tau)
-    return [_model(hmm, decimals, shares[k, : hmm.n_states], channels) for k, hmm in enumerate(h3m)]
+    made = [_model(hmm, decimals, shares[k, : hmm.n_states], channels) for k, hmm in enumerate(h3m)]
+    if h3m.posterior is not None:
+        for k, one in enumerate(made):
+            one["unsure"] = _uncertainty(h3m.posterior, k, len(one["start"]))
+    return made
+
+
+def _uncertainty(posterior: ModelPosterior, k: int, n_states: int) -> dict[str, Any]:
+    """Return intervals of the transition probabilities and, of Gaussians, how well means are known.
+
+    The covariance of a mean is that of its state, divided by the number of frames behind it.
+    """
+    low, high = (array[k, :n_states, :n_states] for array in posterior.transition_intervals())
+    made: dict[str, Any] = {name: np.round(a, _PROBABILITIES).tolist() for name, a in (("low", low), ("high", high))}
+    if isinstance(posterior.emissions, NormalWishart):
+        made["mean"] = _significant(posterior.deviations()["means"][k, :n_states])
+        made["share"] = _significant(1 / posterior.beta[k, :n_states])
+    return made
 
 
 def _model(hmm: HMM, decimals: int, time: FloatArray, channels: list[Channel] | None) -> dict[str, Any]:

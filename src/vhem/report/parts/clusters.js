@@ -13,6 +13,9 @@ function legend() {
     : "";
   return (
     LEGEND[DATA.channels ? "channels" : Math.min(3, DATA.dims)] +
+    (DATA.dims === 2 && DATA.layers[1].some((m) => m.unsure && m.unsure.share)
+      ? " The dashed ellipse is where its mean lies with a probability of 95 %."
+      : "") +
     (DATA.dims <= 2 && !DATA.channels
       ? chainText
       : " Open a cluster to see its chain, with arrows as wide as their probability.") +

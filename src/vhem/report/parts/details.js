@@ -9,6 +9,14 @@ const disc = (model, s) =>
     String(s + 1),
   );
 
+// How sure a posterior is of a mean, and of a transition.
+const knownTo = (model, s, d) =>
+  model.unsure && model.unsure.mean ? ` ± ${short(Number(model.unsure.mean[s][d].toPrecision(2)))}` : "";
+const between = (model, s, t) =>
+  model.unsure && model.start.length > 1
+    ? el("small", { class: "interval" }, ` ${Math.round(100 * model.unsure.low[s][t])}–${Math.round(100 * model.unsure.high[s][t])}`)
+    : null;
+
 function stateTable(model) {
   const S = model.start.length,
     where = DATA.dims <= 3 && !DATA.channels,
@@ -34,11 +42,11 @@ function stateTable(model) {
       el("td", {}, percent(start)),
       where
         ? model.mean[s].map((x, d) =>
-            el("td", {}, `${short(Number(x.toPrecision(4)))} (${short(Number(model.sd[s][d].toPrecision(2)))})`),
+            el("td", {}, `${short(Number(x.toPrecision(4)))}${knownTo(model, s, d)} (${short(Number(model.sd[s][d].toPrecision(2)))})`),
           )
         : [],
       words.map((channel, c) => el("td", {}, model.words[s][c].slice(channel.name.length).replace(/^:? /, ""))),
-      model.next[s].map((p) => el("td", { style: { "--share": String(p) } }, percent(p))),
+      model.next[s].map((p, t) => el("td", { style: { "--share": String(p) } }, percent(p), between(model, s, t))),
     ),
   );
   return el(
@@ -50,7 +58,7 @@ function stateTable(model) {
       el(
         "caption",
         {},
-        `States: share of time in sequences of ${DATA.tau} frames, of starts, where, and what comes next`,
+        `States: share of time in sequences of ${DATA.tau} frames, of starts, where, and what comes next${model.unsure ? "; ± is the standard deviation of a mean, small numbers are 95 % intervals" : ""}`,
       ),
       el("thead", {}, head),
       el("tbody", {}, rows),
