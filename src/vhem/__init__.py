@@ -23,6 +23,7 @@ from vhem.emissions import (
     Product,
     VonMises,
 )
+from vhem.estimators.diagnosis import Diagnosis, diagnose
 from vhem.estimators.divergence import divergence, expected_log_likelihood
 from vhem.estimators.dtm import DynamicTextureMixture
 from vhem.estimators.fit_hmms import FitReport, fit_hmms
@@ -58,6 +59,7 @@ __all__ = [
     "BoundError",
     "Categorical",
     "CellError",
+    "Diagnosis",
     "DynamicTextureMixture",
     "Exponential",
     "FitReport",
@@ -92,6 +94,7 @@ __all__ = [
     "aggregated_wasserstein",
     "bayes",
     "choose_n_clusters",
+    "diagnose",
     "divergence",
     "expected_log_likelihood",
     "fit_hmms",

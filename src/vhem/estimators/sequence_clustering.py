@@ -153,6 +153,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         groups: Iterable[Any] | None = None,
         sample_weight: npt.ArrayLike | None = None,
         hmms: H3M | None = None,
+        partition: npt.ArrayLike | None = None,
     ) -> Self:
         """Cluster the sequences of `X`.
 
@@ -170,6 +171,9 @@ class SequenceClustering(LabelFrame, Clusterer):
         hmms : H3M, optional
             One HMM per item, in the order of the items, where they are learned already: the first stage then
             compares these and, if they have the sizes of the clusters' HMMs, also trains them further in its own ways.
+        partition : array of shape (n_items,), optional
+            Clusters 0 to `n_clusters` - 1 to start from, in the place of Ward's trees: these alone are trained further,
+            and nothing is searched for.
 
         Returns
         -------
@@ -189,13 +193,17 @@ class SequenceClustering(LabelFrame, Clusterer):
         channels = sequences._remembered
         made = H3M.of_models(models[_best_known(models)], ids=batch.ids, channels=channels)
         self.hmms_ = made.with_evidence(*batch.evidence)
-        partitions = self._partitions(batch, models, rng)
-        self._tell("hmms", 0.0)
         polish = Polish(batch=batch, base=self._base(batch), plan=plan, n_clusters=self.n_clusters, tell=self._tell)
-        if not isinstance(batch.emissions, Gaussian):
-            partitions |= self._by_sequences(batch, plan, rng)
+        if partition is None:
+            partitions = self._partitions(batch, models, rng)
+            if not isinstance(batch.emissions, Gaussian):
+                partitions |= self._by_sequences(batch, plan, rng)
+        else:
+            partitions = {"given": self._checked_partition(partition, len(batch.ids))}
+        self._tell("hmms", 0.0)
         candidates = polish.learned(partitions, rng)
-        self._keep(polish.decided(polish.searched(candidates, rng)), batch, channels)
+        tried = polish.searched(candidates, rng) if partition is None else candidates
+        self._keep(polish.decided(tried), batch, channels)
         self.candidates_ = {one.name: one.objective for one in candidates}
         return self
 
@@ -281,6 +289,15 @@ class SequenceClustering(LabelFrame, Clusterer):
             np.add.at(votes, (batch.groups, of_sequences), batch.lengths)
             found[name] = votes.argmax(axis=1).astype(np.int64)
         return found
+
+    def _checked_partition(self, partition: npt.ArrayLike, n_items: int) -> IntArray:
+        labels = np.asarray(partition)
+        whole = labels.shape == (n_items,) and np.isin(labels, range(self.n_clusters)).all()
+        if not whole:
+            raise InputError(
+                "partition must be {n:cluster number} from 0 to {last}", n=Count(n_items), last=self.n_clusters - 1
+            )
+        return labels.astype(np.int64)
 
     def _tau(self, batch: Batch) -> int:
         return _TAU if self.topology == "ergodic" else int(np.median(batch.lengths))

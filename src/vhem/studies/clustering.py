@@ -25,7 +25,7 @@ from vhem.studies.ranks import average_ranks, draw_ranks
 from vhem.studies.results import markdown_table, provenance, remembered, write
 
 #: Sets for the second and third table: small, of several kinds, some with a part for testing.
-ROBUST = ("BasicMotions", "JapaneseVowels", "letters", "sensor")
+ROBUST = ("BasicMotions", "letters", "sensor")
 APART = ("BasicMotions", "JapaneseVowels", "GunPoint", "ItalyPowerDemand", "Trace")
 TROUBLED_METHODS = ("SequenceClustering", "VHEM on HMMs", "k-means, mean and sd", "k-means, resampled", "R-Clustering",
                     "KASBA", "k-means, DBA (tslearn)")  # fmt: skip

@@ -1,0 +1,130 @@
+"""Why a clustering differs from known classes: something better was missed, or something else is preferred."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import clone
+from sklearn.metrics import adjusted_rand_score
+from sklearn.utils.validation import check_is_fitted
+
+from vhem._support.arrays import IntArray
+from vhem._support.errors import Count, InputError
+from vhem.estimators.fit_hmms import fit_hmms
+from vhem.estimators.mixture import MixtureOfHMMs
+from vhem.estimators.sequence_clustering import SequenceClustering
+from vhem.estimators.vhem import VHEM
+from vhem.models import H3M
+from vhem.sequences import as_sequences
+
+_ALIKE = 0.95  # adjusted Rand index from which on two clusterings tell the same story
+
+
+class Diagnosis(NamedTuple):
+    """What was found, beside what the same algorithm makes of the truth."""
+
+    agreement: float  #: adjusted Rand index of the clusters with the truth
+    kept: float  #: the same for what the algorithm ends in if it starts from the truth
+    found_objective: float  #: what the algorithm maximises, for the clusters found
+    truth_objective: float  #: the same if it starts from the truth
+    cause: str  #: "none", "search" or "objective"
+
+    @property
+    def sentence(self) -> str:
+        """What follows, in words."""
+        found = f"The clusters agree with the classes by {self.agreement:.2f} (adjusted Rand index)."
+        if self.cause == "none":
+            return f"{found} There is nothing to explain."
+        higher = self.truth_objective - self.found_objective
+        if self.cause == "search":
+            return (
+                f"{found} Started from the classes, the objective is higher by {higher:.4g}: a better solution was "
+                "missed. More restarts, or search='genetic', may find it."
+            )
+        stays = "stay as they are" if self.kept >= _ALIKE else f"are left (agreement {self.kept:.2f})"
+        return (
+            f"{found} Started from the classes, these {stays}, and the objective is lower by {-higher:.4g}: to the "
+            "model other clusters describe the data better. Other states, channels or emissions may see what tells the "
+            "classes apart; more restarts will not."
+        )
+
+
+def diagnose(fit: Any, truth: npt.ArrayLike, X: Any, groups: Any = None) -> Diagnosis:
+    """Compare a fitted clustering with known classes, and say why they differ.
+
+    The same algorithm is started from the classes. If that ends in a higher objective than what was found, a better
+    solution was missed (the search is to blame); otherwise the model prefers other clusters to the classes.
+
+    Parameters
+    ----------
+    fit : VHEM, MixtureOfHMMs or SequenceClustering
+        A fitted estimator.
+    truth : array of shape (n,)
+        The class of each HMM, sequence or item.
+    X : H3M, or sequences
+        What it was fitted to.
+    groups : list, optional
+        The groups that `SequenceClustering` was fitted with.
+
+    Returns
+    -------
+    Diagnosis
+        Agreement, objectives, the cause, and a sentence.
+
+    Examples
+    --------
+    >>> import vhem
+    >>> from vhem.datasets import simulated_study
+    >>> study = simulated_study(n_viewers=12)
+    >>> fit = vhem.VHEM(3, random_state=0).fit(study.hmms)
+    >>> vhem.diagnose(fit, study.strategies, study.hmms).cause
+    'none'
+    """
+    check_is_fitted(fit)
+    classes = np.unique(np.asarray(truth), return_inverse=True)[1].astype(np.int64)
+    if len(classes) != len(fit.labels_):
+        raise InputError(
+            "truth has {n} classes for {m:item}", "give one for each", n=len(classes), m=Count(len(fit.labels_)),
+        )  # fmt: skip
+    if len(np.unique(classes)) < 2:
+        raise InputError("truth has a single class", "give at least two")
+    found, objective, labels = _from_classes(fit, classes, X, groups)
+    agreement = float(adjusted_rand_score(classes, fit.labels_))
+    better = objective > found + 1e-9 * abs(found)
+    cause = "none" if agreement >= _ALIKE else "search" if better else "objective"
+    return Diagnosis(agreement, float(adjusted_rand_score(classes, labels)), found, objective, cause)
+
+
+def _from_classes(fit: Any, classes: IntArray, X: Any, groups: Any) -> tuple[float, float, IntArray]:
+    """Return the objective found, and objective and labels of the same algorithm started from the classes."""
+    K = int(classes.max()) + 1
+    if isinstance(fit, SequenceClustering):
+        again = clone(fit).set_params(n_clusters=K, n_states=fit.n_states_).fit(X, groups=groups, partition=classes)
+        return fit.lower_bound_, again.lower_bound_, again.labels_
+    if isinstance(fit, MixtureOfHMMs):
+        sizes = {name: getattr(fit, name) for name in ("n_mix", "covariance_type", "topology", "emissions")}
+        hmms = fit_hmms(as_sequences(X), fit.n_states, groups=classes.tolist(), random_state=0, **sizes)
+        order = np.argsort([int(name) for name in hmms.ids])
+        start = hmms[order].with_weights(np.bincount(classes) / len(classes))
+        again = clone(fit).set_params(n_components=K, init=start).fit(X)
+        return fit.lower_bound_, again.lower_bound_, again.labels_
+    if isinstance(fit, VHEM):
+        return _of_hmms(fit, classes, X, K)
+    raise InputError(
+        "{kind} cannot be diagnosed", "give a fitted VHEM, MixtureOfHMMs or SequenceClustering", kind=type(fit).__name__
+    )
+
+
+def _of_hmms(fit: VHEM, classes: IntArray, X: H3M, K: int) -> tuple[float, float, IntArray]:
+    """Compare by the bound, whether or not clusters were polished."""
+    plain = {"tau": fit.tau_, "polish": False, "n_virtual": 100.0 if fit.n_virtual == "auto" else fit.n_virtual}
+    sizes = {"n_states": int(fit.centers_.n_states.max()), "n_mix": fit.centers_.n_mix}
+    alone = clone(fit).set_params(n_clusters=1, init="auto", n_init=1, search=None, **sizes, **plain)
+    members = [np.flatnonzero(classes == k) for k in range(K)]
+    centers = H3M.pool([clone(alone).fit(X[own]).centers_ for own in members])
+    start = centers.with_weights(np.bincount(classes) / len(classes))
+    again = clone(fit).set_params(n_clusters=K, init=start, **plain).fit(X)
+    ended = clone(fit).set_params(init=fit.centers_, **plain).fit(X)
+    return ended.lower_bound_, again.lower_bound_, again.labels_
