@@ -21,11 +21,11 @@ def checked_ids(ids: Iterable[Any] | None, n: int, things: str) -> list[Any]:
             "{ids} has {n} entries for {m} {things}", "give one for each",
             n=len(names), m=n, things=things,
         )  # fmt: skip
-    for name in names:
-        if not isinstance(name, Hashable):
+    for kind in set(map(type, names)):
+        if not issubclass(kind, Hashable):
             raise InputTypeError(
                 "{ids} has the {kind} {name!r}", "use text, numbers or tuples of them",
-                kind=type(name).__name__, name=name,
+                kind=kind.__name__, name=next(name for name in names if type(name) is kind),
             )  # fmt: skip
     return names
 
