@@ -96,7 +96,7 @@ def music(
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 3,
     system: Annotated[
         list[str] | None,
-        typer.Option(help="Run only this system, such as VHEM-H3M or HEM-DTM (slow). May be repeated."),
+        typer.Option(help="Run only this system, such as VHEM-H3M or HEM-DTM. May be repeated."),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Parts of the study to run at a time, each in its own process.")] = 1,
 ) -> None:
