@@ -6,12 +6,14 @@ import warnings
 import numpy as np
 import pytest
 from helpers import random_covars, random_rows
-from scipy.cluster.hierarchy import fcluster, is_valid_linkage
+from scipy.cluster.hierarchy import cut_tree, fcluster, is_valid_linkage, linkage
+from scipy.spatial.distance import pdist
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from vhem import H3M, VHEM, HierarchicalVHEM, choose_n_clusters, expected_log_likelihood
+from vhem.em.cluster_starts import merged_by_ward
 
 
 def nested(seed=0, n_inputs=96, sizes=(8, 4, 2), S=2, d=3):
@@ -242,3 +244,21 @@ def test_more_clusters_than_inputs_are_refused():
     # Half of the inputs may be fewer than the clusters: each then has a cluster to itself.
     numbers = choose_n_clusters(h3m[:5], [2, 5], n_resamples=1, random_state=0)
     assert np.isfinite(numbers.stability).all()
+
+
+def test_merges_go_on_as_wards_tree_would():
+    """From single inputs, Ward's merges give the tree that SciPy makes; from a cut of it, the same higher up."""
+    points = np.random.default_rng(4).standard_normal((24, 3))
+    tree, squares = linkage(points, "ward"), pdist(points) ** 2
+    singles, six = np.arange(24), cut_tree(tree, 6)[:, 0]
+    for start in (singles, six):
+        for n in (4, 2):
+            found = merged_by_ward(squares, start, n)[start]
+            assert adjusted_rand_score(cut_tree(tree, n)[:, 0], found) == 1.0
+
+
+def test_one_tree_is_enough_where_wards_merges_are_right():
+    h3m, truth = nested()
+    fit = HierarchicalVHEM(random_state=0).fit(h3m)
+    assert fit.tree_scores_.shape == (1, 3)
+    assert [adjusted_rand_score(a, b) for a, b in zip(fit.labels_, truth, strict=True)] == [1.0] * 3

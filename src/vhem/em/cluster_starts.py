@@ -137,6 +137,25 @@ def divergences(models: Models, tau: int, n_threads: int = 1) -> FloatArray:
     return np.asarray(squareform(loss + loss.T, checks=False))
 
 
+def merged_by_ward(squares: FloatArray, labels: IntArray, n_clusters: int) -> IntArray:
+    """Return the new cluster of every cluster: Ward's merges go on from a partition until that many are left.
+
+    `squares` are the inputs' divergences in condensed form. Unlike a tree of the clusters' centres, this knows how many
+    inputs a cluster has and how much they differ.
+    """
+    apart, members = squareform(squares), np.eye(labels.max() + 1)[labels]
+    parents = np.arange(members.shape[1])
+    while len(left := np.unique(parents)) > n_clusters:
+        Z = np.stack([members[:, parents == k].sum(axis=1) for k in left], axis=1)
+        sizes = Z.sum(axis=0)
+        between = Z.T @ apart @ Z / np.outer(sizes, sizes)
+        within = np.diagonal(between) / 2
+        loss = (between - within - within[:, None]) / (1 / sizes + 1 / sizes[:, None])
+        a, b = np.unravel_index(np.where(np.eye(len(left), dtype=bool), np.inf, loss).argmin(), loss.shape)
+        parents[parents == left[b]] = left[a]
+    return _renumbered(parents)
+
+
 def _cut(squares: FloatArray, n_clusters: int) -> IntArray:
     """Return the parts of Ward's tree of squared distances, exactly that many."""
     if not len(squares):

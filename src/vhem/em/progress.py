@@ -57,22 +57,23 @@ class FitReporter:
         self._callback = callback
         self._n_starts = n_starts
         self._start = -1
-        self._n_hmms = 0
+        self._n_hmms = self._n_settled = 0
 
     def begin(self, n_hmms: int) -> None:
         """Note that another fit of all HMMs begins."""
         self._start += 1
-        self._n_hmms = n_hmms
+        self._n_hmms, self._n_settled = n_hmms, 0
         self._tell(0)
 
     def watch(self, n_iter: IntArray, bounds: FloatArray, converged: BoolArray) -> None:
-        """Note the progress of the HMMs still iterating."""
+        """Note the progress of the HMMs still iterating; those that are trained further stay settled."""
         del n_iter, bounds
         self._tell(self._n_hmms - int((~converged).sum()))
 
     def _tell(self, n_converged: int) -> None:
+        self._n_settled = max(self._n_settled, n_converged)
         if self._callback is not None:
-            self._callback(FitProgress(self._start, self._n_starts, n_converged, self._n_hmms))
+            self._callback(FitProgress(self._start, self._n_starts, self._n_settled, self._n_hmms))
 
 
 def check_callback(callback: Any) -> None:

@@ -16,16 +16,20 @@ from vhem._support.checks import check_choice, check_enough, check_integer, chec
 from vhem._support.errors import ParameterError, warn
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
+from vhem.em.cluster_starts import divergences, merged_by_ward
 from vhem.em.estimator import Estimator
 from vhem.em.progress import Progress
 from vhem.estimators.cluster_tree import SearchResult, Tree
 from vhem.estimators.divergence import expected_log_likelihood
-from vhem.estimators.vhem import VHEM
+from vhem.estimators.vhem import VHEM, typical_tau
+from vhem.kernels.engine import n_threads
+from vhem.kernels.models import Models
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 from vhem.sequences import SequencesLike
 
 _RANDOM_STARTS = ("emissions", "kmeans++")  # of further trees
+_MOST_COMPARED = 1500  # inputs, whose divergences are all computed
 
 
 class HierarchicalVHEM(Estimator):
@@ -41,7 +45,8 @@ class HierarchicalVHEM(Estimator):
         clusters below. Comparing the two shows how much of the inputs a level's centres retain.
     n_trees : int
         Number of trees to build; the one whose top represents the inputs best is kept. A level's own bound only says
-        how well it represents the level below; the losses of all levels add up at the top.
+        how well it represents the level below; the losses of all levels add up at the top. The first tree starts from
+        Ward's tree of the inputs, whose merges go on from level to level; further ones start at random.
     n_states, n_mix, covariance_type, tau, n_virtual, init, n_init, max_iter, tol, reg_covar, weight_form, callback,
     verbose, n_jobs
         As in :class:`VHEM`, for every level.
@@ -87,12 +92,12 @@ class HierarchicalVHEM(Estimator):
         self,
         levels: tuple[int, ...] = (8, 4, 2),
         variant: str = "centres",
-        n_trees: int = 4,
+        n_trees: int = 1,
         n_states: int | None = None,
         n_mix: int | None = None,
         covariance_type: str | None = None,
-        tau: int = 10,
-        n_virtual: float = 100.0,
+        tau: int | str = "auto",
+        n_virtual: float | str = "auto",
         init: str = "auto",
         n_init: int | None = None,
         max_iter: int = 100,
@@ -136,13 +141,14 @@ class HierarchicalVHEM(Estimator):
                 warnings.simplefilter("always")
                 trees.append(self._grow(inputs, sizes, rng, number))
             said.append({str(warning.message): warning.message for warning in caught})
-        self.tree_scores_ = np.array([[self._fitness(inputs, fit.centers_) for fit in fits] for fits, _ in trees])
+        tau = trees[0][0][0].tau_
+        self.tree_scores_ = np.array([[self._fitness(inputs, fit.centers_, tau) for fit in fits] for fits, _ in trees])
         best = int(np.argmax(self.tree_scores_[:, -1]))
         self.fits_, self.parents_ = trees[best]
         for message in said[best].values():  # warnings about trees that are not kept do not matter
             warn(message)
         self.levels_ = [fit.centers_ for fit in self.fits_]
-        self.tree_ = Tree(inputs, self.levels_, self.parents_, self.tau)
+        self.tree_ = Tree(inputs, self.levels_, self.parents_, tau)
         nested = self.variant == "centres"
         self.labels_ = [self.tree_.labels(k + 1) if nested else fit.labels_ for k, fit in enumerate(self.fits_)]
         return self
@@ -156,23 +162,38 @@ class HierarchicalVHEM(Estimator):
         init = _RANDOM_STARTS[number % 2] if other else self.init
         fits: list[VHEM] = []
         parents: list[IntArray] = []
-        below = inputs
+        below, labels = inputs, np.arange(len(inputs))
+        goes_on = init == "auto" and self.n_init is None and len(inputs) <= _MOST_COMPARED
         for size in sizes:
-            fit = self._vhem(size, init=init, random_state=rng).fit(below)
+            tau = fits[0].tau_ if fits else self.tau
+            start = self._merged(inputs, below, labels, size, rng) if goes_on and fits else init
+            fit = self._vhem(size, init=start, tau=tau, random_state=rng).fit(below)
             parents.append(fit.labels_)
             if self.variant == "inputs" and below is not inputs:
-                fit = self._vhem(size, init=fit.centers_).fit(inputs)
+                fit = self._vhem(size, init=fit.centers_, tau=tau).fit(inputs)
                 parents[-1] = fit.predict(below)
             fits.append(fit)
-            below = fit.centers_
+            below, labels = fit.centers_, parents[-1][labels]
         return fits, parents
 
-    def _fitness(self, inputs: H3M, centers: H3M) -> float:
+    def _merged(self, inputs: H3M, below: H3M, labels: IntArray, size: int, rng: np.random.Generator) -> H3M | str:
+        """Return centres for the clusters that Ward's rule makes of those below, or "auto" if one of these is empty."""
+        if len(np.unique(labels)) < len(below):
+            return "auto"
+        tau = typical_tau(inputs) if self.tau == "auto" else int(self.tau)
+        groups = merged_by_ward(divergences(inputs.parameters, tau, n_threads(self.n_jobs)), labels, size)
+        weights = np.bincount(groups, below.weights, size)
+        quietly = {"tau": tau, "callback": None, "verbose": False, "random_state": rng}
+        order = np.argsort(-weights, kind="stable")
+        made = [self._vhem(1, **quietly).fit(below[groups == k]).centers_ for k in order]
+        return H3M.of_models(Models.joined([one.parameters for one in made]), weights[order], channels=inputs._channels)
+
+    def _fitness(self, inputs: H3M, centers: H3M, tau: int) -> float:
         """Return how well a level represents the inputs: log Σ_j ω_j exp J_ij, on average, per virtual frame."""
-        J = expected_log_likelihood(inputs, centers, self.tau, n_jobs=self.n_jobs)
+        J = expected_log_likelihood(inputs, centers, tau, n_jobs=self.n_jobs)
         with np.errstate(divide="ignore"):
             log_weights = np.log(centers.weights)
-        return float(inputs.weights @ logsumexp(log_weights + J, axis=1) / self.tau)
+        return float(inputs.weights @ logsumexp(log_weights + J, axis=1) / tau)
 
     def search(
         self, query: SequencesLike | HMM | H3M, k: int = 1, beam_width: int = 4, n_jobs: int | None = None
