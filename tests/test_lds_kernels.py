@@ -329,8 +329,8 @@ def test_m_step_between_systems_is_monotone():
 def test_wide_observations_form_nothing_of_their_size_squared():
     import tracemalloc
 
-    systems = random_systems(11, 1, 5, 500)
-    y = np.random.default_rng(0).normal(size=(20, 500))
+    systems = random_systems(11, 1, 5, 300)
+    y = np.random.default_rng(0).normal(size=(20, 300))
     _, mean_y, _, _, yy = joint(systems, 3)
     found = lds.log_likelihoods(systems, y[:3], np.array([0, 3]))[0, 0]
     assert found == pytest.approx(multivariate_normal(mean_y, yy).logpdf(y[:3].ravel()), rel=1e-9)
@@ -339,4 +339,4 @@ def test_wide_observations_form_nothing_of_their_size_squared():
     lds_pairs.e_step(systems, systems, np.ones(1), np.ones(1), 20)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 500 * 500 * 8
+    assert peak < 300 * 300 * 8
