@@ -17,7 +17,8 @@ from vhem.datasets import load_measles
 from vhem.plotting import plot_h3m, plot_sequence
 
 measles = load_measles()
-chosen = np.sort(np.random.default_rng(0).choice(len(measles.sequences), 120, replace=False))
+medium = np.flatnonzero(measles.covariates["population"] < 100_000)  # large cities are a world of their own
+chosen = np.sort(np.random.default_rng(0).choice(medium, 120, replace=False))
 towns, population = measles.sequences[chosen], measles.covariates["population"][chosen]
 print(towns)
 

@@ -93,3 +93,20 @@ def test_a_report_on_categories(centers, tmp_path):
     assert data["channels"][0]["names"] == ["search", "cart", "paid"]
     assert len(data["layers"][1][0]["channels"][0]) == 2
     assert len(data["sequences"]) == 4
+
+
+def test_histograms_stand_behind_states_as_high_as_their_shares():
+    chain = ([0.5, 0.5], [[0.9, 0.1], [0.2, 0.8]])
+    parts = [
+        vhem.Gamma([2.0, 8.0], [3.0, 6.0], [0.3, 0.1]),
+        vhem.VonMises([0.0, 2.5], [3.0, 1.0]),
+        vhem.Poisson([2, 9]),
+    ]
+    hmm = vhem.HMM(*chain, emissions=vhem.Product(parts))
+    sequences = hmm.sample(10, 50, random_state=0)
+    panels = vhem.plotting.plot_hmm(hmm, sequences=sequences).child_axes
+    step = sum(bar.get_height() * bar.get_width() for bar in panels[0].patches)
+    assert step == pytest.approx((sequences.X[:, 0] > 0).mean(), abs=0.02)
+    counts = [bar.get_height() for bar in panels[2].patches if bar.get_width() > 0.9]
+    assert sum(counts) == pytest.approx(1.0, abs=0.01)
+    assert any("zero: 30%, 10%" in text.get_text() for text in panels[0].texts)

@@ -557,3 +557,21 @@ def test_executors():
         assert [next(results) for _ in range(3)] == [0, 1, 2]
         with pytest.raises(KeyError):
             next(results)
+
+
+def test_named_categories_are_remembered_and_must_agree():
+    rng = np.random.default_rng(0)
+    names = {"page": ["cart", "item", "search"]}
+
+    def part(n, shares):
+        rows = [rng.choice(names["page"], p=shares[i % 2], size=20) for i in range(n)]
+        return Sequences(rows, [f"{rng.integers(10**9)}" for _ in rows], channels=["page"], categories=names)
+
+    kinds = ([0.8, 0.1, 0.1], [0.1, 0.1, 0.8])
+    parts = [part(20, kinds), part(20, kinds)]
+    fit = PartitionedH3M(2, 1, random_state=0).fit(parts)
+    assert fit.model_.categories == {"page": ("cart", "item", "search")}
+    assert len(set(fit.predict([["cart"] * 9, ["search"] * 9]))) == 2
+    other = Sequences([["item", "search"]] * 5, channels=["page"], categories=True)
+    with pytest.raises(PartError, match=r"its categories of 'page' are 'item', 'search', .* 'cart', 'item', 'search'"):
+        PartitionedH3M(2, 1, random_state=0).fit([*parts, other])

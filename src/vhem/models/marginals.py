@@ -34,6 +34,7 @@ class Marginal(NamedTuple):
 
     channel: Channel
     density: FloatArray  #: (S, n) probability, or density, of each value in every state
+    at_zero: FloatArray | None = None  #: (S,) probability of exactly zero, where amounts have a density otherwise
 
 
 def channels_of(hmms: Iterable[HMM], names: Sequence[str] | None = None) -> list[Channel]:
@@ -59,7 +60,15 @@ def marginals(hmm: HMM, channels: list[Channel] | None = None, names: Sequence[s
     (('sun', 'rain'), [[0.7, 0.3]])
     """
     found = channels_of([hmm], names) if channels is None else channels
-    return [Marginal(channel, _density(hmm, j, channel.values)) for j, channel in enumerate(found)]
+    return [Marginal(c, _density(hmm, j, c.values), _at_zero(hmm, j)) for j, c in enumerate(found)]
+
+
+def _at_zero(hmm: HMM, column: int) -> FloatArray | None:
+    """Return the probability of exact zeros, if a gamma has any."""
+    if family_of(hmm.emissions, column) != "gamma":
+        return None
+    found = _density(hmm, column, np.zeros(1))[:, 0]
+    return found if found.any() else None
 
 
 def family_of(emissions: Components, column: int) -> str:
@@ -96,6 +105,7 @@ def _channel(hmm: HMM, column: int, name: str, drawn: FloatArray) -> Channel:
         low, high = float(drawn.min()), float(drawn.max())
         margin = 0.05 * (high - low)
         values = np.linspace(low if low >= 0 > low - margin else low - margin, high + margin, _STEPS)
+        values[0] = values[0] or 1e-3 * values[1]  # exactly zero may have a probability instead of a density
     return Channel(name, kind, values, names if kind == BARS else None)
 
 
@@ -137,4 +147,5 @@ def in_words(marginal: Marginal, state: int, few: int = 4) -> str:
     mean = float(share @ values)
     if kind == COUNTS:
         return f"{name} {mean:.3g} per frame"
-    return f"{name} {mean:.3g} ± {np.sqrt(share @ (values - mean) ** 2):.3g}"
+    zeros = "" if marginal.at_zero is None else f", zero in {100 * marginal.at_zero[state]:.0f} %"
+    return f"{name} {mean:.3g} ± {np.sqrt(share @ (values - mean) ** 2):.3g}{zeros}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,13 +12,17 @@ from vhem.models import H3M, HMM
 from vhem.models.marginals import BARS, COUNTS, CURVE, ROSE, Channel, Marginal, channels_of, marginals
 from vhem.plotting.style import axes_or_new, color, dashes, hatch, text_size
 from vhem.plotting.transitions import plot_transitions
+from vhem.sequences import SequencesLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_BARS = 40  # counts that are drawn as bars; more are a line
+_MANY_NAMES = 8  # of categories, which are written upright
 _MOST_CHANNELS = 12
 _PER_ROW = 4
+_BINS = 40  # of a histogram
+_SECTORS, _RIM = 36, 0.15  # of a rose: sectors of its histogram, and the radius that stands for zero
 
 Drawer = Callable[["Axes", Marginal, bool, float], None]
 
@@ -30,10 +34,12 @@ def plot_channels(
     transitions: bool,
     threshold: float = 0.05,
     behind: Sequence[tuple[HMM, float]] = (),
+    sequences: SequencesLike | None = None,
 ) -> Axes:
     """Draw an HMM whose states do not emit Gaussians: a panel per channel, and the chain next to them.
 
-    `behind` are other HMMs, drawn faintly, each with its strength.
+    `behind` are other HMMs, drawn faintly, each with its strength. Histograms of `sequences` are drawn behind the
+    states, which are then scaled by the share of frames that are theirs.
     """
     channels = channels_of([hmm], names)[:_MOST_CHANNELS]
     rows = -(-len(channels) // _PER_ROW)
@@ -42,7 +48,13 @@ def plot_channels(
     panels = _panels(ax, len(channels), 0.6 if transitions and rows == 1 else 1.0)
     for other, strength in behind:
         _draw(panels, other, channels, strength)
-    _draw(panels, hmm, channels, None)
+    if sequences is None:
+        _draw(panels, hmm, channels, None)
+    else:
+        frames, shares = _observed(hmm, sequences)
+        for panel, channel, values in zip(panels, channels, frames.T, strict=False):
+            _draw_histogram(panel, channel, values[~np.isnan(values)])
+        _draw(panels, hmm, channels, None, shares)
     if transitions:
         plot_transitions(hmm, ax.inset_axes((0.64, 0, 0.36, 1) if rows == 1 else (1.02, 0.2, 0.4, 0.6)), threshold)
     return ax
@@ -53,7 +65,8 @@ def plot_channel_grid(h3m: H3M, ax: Axes | None, names: Sequence[str] | None, co
     n, channels = len(h3m), channels_of(list(h3m), names)[:_PER_ROW]
     columns = min(n, columns or (1 if len(channels) > 1 else int(np.ceil(np.sqrt(1.6 * n)))))
     rows = -(-n // columns)
-    ax = axes_or_new(ax, 3.0 * columns * len(channels), 2.5 * rows)
+    upright = any(len(channel.categories or ()) > _MANY_NAMES for channel in channels)  # names need room
+    ax = axes_or_new(ax, 3.0 * columns * len(channels), (3.3 if upright else 2.5) * rows)
     ax.set_axis_off()
     for k, hmm in enumerate(h3m):
         row, column = divmod(k, columns)
@@ -80,12 +93,40 @@ def _panels(ax: Axes, n: int, width: float) -> list[Axes]:
     return made
 
 
-def _draw(panels: list[Axes], hmm: HMM, channels: list[Channel], strength: float | None) -> None:
-    """Draw every channel in its panel: in colour, or faintly if there is a strength."""
+def _observed(hmm: HMM, sequences: SequencesLike) -> tuple[FloatArray, FloatArray]:
+    """Return all frames, and the share of them that each state has emitted."""
+    known = hmm.coded(sequences)
+    return known.X, np.concatenate(hmm.posterior(known)).mean(axis=0)
+
+
+def _draw_histogram(panel: Axes, channel: Channel, values: FloatArray) -> None:
+    """Draw how often values were observed: shares of categories and counts, densities of others."""
+    grey: dict[str, Any] = {"facecolor": "0.88", "edgecolor": "0.65", "linewidth": 0.5, "zorder": 0}
+    if channel.kind == ROSE:
+        share, edges = np.histogram(np.angle(np.exp(1j * values)), _SECTORS, (-np.pi, np.pi), density=True)
+        for s, low, high in zip(share, edges, edges[1:], strict=False):
+            angles = np.linspace(low, high, 9)
+            x, y = _around(angles, np.full(9, _RIM + (1 - _RIM) * s / max(share.max(), 1e-300)))
+            panel.fill(np.append(x, 0.0), np.append(y, 0.0), **grey)
+    elif channel.kind == BARS or (channel.kind == COUNTS and len(channel.values) <= _MOST_BARS):
+        share = np.array([(values == value).mean() for value in channel.values])
+        panel.bar(np.arange(len(share)), share, 0.95, **grey)
+    else:
+        ends = (channel.values[0], channel.values[-1])  # exact zeros are before the first
+        count, edges = np.histogram(values, _BINS, ends)
+        panel.bar(edges[:-1], count / (len(values) * np.diff(edges)), np.diff(edges), align="edge", **grey)
+
+
+def _draw(
+    panels: list[Axes], hmm: HMM, channels: list[Channel], strength: float | None, shares: FloatArray | None = None
+) -> None:
+    """Draw every channel in its panel: in colour, or faintly if there is a strength; states as high as their shares."""
     found = marginals(hmm, channels)
+    if shares is not None:
+        found = [marginal._replace(density=marginal.density * shares[:, None]) for marginal in found]
     for panel, marginal in zip(panels, found, strict=True):
         DRAWERS[marginal.channel.kind](panel, marginal, strength is not None, strength or 1.0)
-        panel.set_title(marginal.channel.name, fontsize=9, pad=3)
+        panel.set_title(marginal.channel.name, fontsize=9, pad=11 if marginal.channel.kind == ROSE else 3)
         panel.tick_params(labelsize=7)
 
 
@@ -104,9 +145,12 @@ def _draw_bars(panel: Axes, marginal: Marginal, faint: bool, strength: float) ->
     step = 1 if marginal.channel.categories else max(1, len(values) // 8)
     panel.set_xticks(np.arange(len(values))[::step], names[::step])
     if marginal.channel.categories and (len(names) > 4 or max(map(len, names)) > 6):
-        panel.tick_params(axis="x", labelrotation=40)
+        many = len(names) > _MANY_NAMES
+        panel.tick_params(axis="x", labelrotation=90 if many else 40)
         for label in panel.get_xticklabels():
             label.set_horizontalalignment("right")
+            if many:
+                label.set_verticalalignment("center")
             label.set_rotation_mode("anchor")
             label.set_fontsize(text_size(len(names)) - 1)
     panel.set_ylim(0, max(panel.get_ylim()[1], 1.05 * float(density.max())))
@@ -120,6 +164,9 @@ def _draw_curves(panel: Axes, marginal: Marginal, faint: bool, strength: float) 
             continue
         panel.plot(values, density, color=color(s), linestyle=dashes(s), linewidth=1.6)
         panel.fill_between(values, density, facecolor=(color(s), 0.25), edgecolor=(color(s), 0.7), hatch=hatch(s), lw=0)
+    if marginal.at_zero is not None and not faint:
+        shares = ", ".join(f"{share:.0%}" for share in marginal.at_zero)
+        panel.text(0.98, 0.96, f"zero: {shares}", transform=panel.transAxes, ha="right", va="top", fontsize=7)
     panel.set_ylim(0, None)
     panel.set_yticks([])
 
@@ -135,7 +182,7 @@ def _draw_rose(panel: Axes, marginal: Marginal, faint: bool, strength: float) ->
     circle = np.linspace(0, 2 * np.pi, 100)
     panel.plot(np.cos(circle), np.sin(circle), color="0.7", linewidth=0.6)
     for s, density in enumerate(marginal.density):
-        x, y = _around(marginal.channel.values, 0.15 + 0.85 * density / highest)
+        x, y = _around(marginal.channel.values, _RIM + (1 - _RIM) * density / highest)
         if faint:
             panel.plot(x, y, color="0.45", linewidth=0.6, alpha=strength)
             continue

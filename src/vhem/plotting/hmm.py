@@ -16,6 +16,7 @@ from vhem.plotting.channels import plot_channels
 from vhem.plotting.gaussians import channel_scales, draw_densities, draw_ellipses, draw_profiles, state_means
 from vhem.plotting.style import axes_or_new, equal_scales, picture
 from vhem.plotting.transitions import draw_chain, plot_transitions
+from vhem.sequences import SequencesLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +31,7 @@ def plot_hmm(
     names: Sequence[str] | None = None,
     transitions: bool = True,
     threshold: float = 0.05,
+    sequences: SequencesLike | None = None,
 ) -> Axes:
     """Draw an HMM: where its states are, how it moves between them, and where it starts.
 
@@ -57,6 +59,9 @@ def plot_hmm(
         Whether to draw the chain.
     threshold : float
         Transitions less probable than this are left out.
+    sequences : list of arrays or Sequences, optional
+        Observations, whose histograms are drawn behind the states of other families than Gaussians. States are then as
+        high as the share of the observations that are theirs, so that together they should fill the histogram.
 
     <axes>
 
@@ -71,7 +76,7 @@ def plot_hmm(
     """
     check_names(names, hmm.n_dims)
     if not isinstance(hmm.emissions, Gaussian):
-        return plot_channels(hmm, ax, names, transitions, threshold)
+        return plot_channels(hmm, ax, names, transitions, threshold, sequences=sequences)
     ax = axes_or_new(ax, *{1: (5.5, 3.5), 2: (5.0, 5.0)}.get(hmm.n_dims, (8.0, 3.5)))
     draw_emissions(ax, hmm, image, extent, names, channel_scales([hmm]))
     if transitions:

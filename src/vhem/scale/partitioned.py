@@ -28,8 +28,9 @@ from vhem.scale.last_passes import em_pass, final_mixture
 from vhem.scale.parts import Part, PartError, as_parts
 from vhem.scale.progress import PartProgress, Watch
 from vhem.scale.state import State
-from vhem.scale.tasks import EMCounts, Failure, PartLabels, count_part, label_part, learn_part
+from vhem.scale.tasks import EMCounts, Failure, Learned, PartLabels, count_part, label_part, learn_part
 from vhem.sequences import SequencesLike
+from vhem.sequences.channels import Channels, quoted
 
 _SAVE_EVERY = 10.0  # seconds between checkpoints
 
@@ -140,6 +141,8 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
     state_: State
     n_features_in_: int
 
+    _channels: Channels | None = None  #: of the parts, if they have categories
+
     def __init__(
         self,
         n_components: int = 8,
@@ -214,7 +217,7 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
         plan, executor = self._plan(), as_executor(self.executor, self.n_jobs)
         if self.n_passes and iter(X) is X:
             raise InputError("{n_passes} needs parts that can be read again", "give a list of parts, not a generator")
-        state = State.fresh(plan, self.n_sample)
+        state, self._channels = State.fresh(plan, self.n_sample), None
         if self.checkpoint is not None and Path(self.checkpoint).exists():
             state = State.resumed(self.checkpoint, plan, self.n_sample, any_seed=self.random_state is None)
             plan = plan._replace(seed=state.seed)
@@ -333,7 +336,7 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
         try:
             for result in executor.map(learn_part, items(), plan, self.n_sample, name="vhem-part"):
                 name = names.popleft()
-                checked = self.state_.checked(name, result)
+                checked = self._alike(name, self.state_.checked(name, result))
                 if isinstance(checked, Failure) and self.on_error == "raise":
                     raise PartError(*checked)
                 self.state_ = self.state_.after(name, checked, plan)
@@ -344,6 +347,23 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
         finally:
             self._save_checkpoint()
 
+    def _alike(self, name: str, learned: Learned | Failure) -> Learned | Failure:
+        """Refuse a part whose categories have other names, and so other codes, than those of the first part."""
+        if isinstance(learned, Failure) or learned.channels == self._channels:
+            return learned
+        if self._channels is None and learned.channels is not None:
+            self._channels = learned.channels
+            return learned
+        own, known = ({} if c is None else c.as_dict() for c in (learned.channels, self._channels))
+        channel = next((c for c in {**own, **known} if own.get(c) != known.get(c)), None)
+        if channel is None:
+            return learned
+        reason = (
+            f"its categories of {channel!r} are {quoted(own.get(channel, ()))}, those of the parts before are "
+            f"{quoted(known.get(channel, ()))}; name all of them in every part, with categories={{{channel!r}: […]}}."
+        )
+        return Failure(name, reason)
+
     def _save_checkpoint(self) -> None:
         if self.checkpoint is not None and self.state_.n_taken:
             self.state_.save(self.checkpoint)
@@ -353,7 +373,7 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
         if not state.n_sequences:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in state.skipped[:3])
             raise InputError("there is nothing to learn from: {reasons}", reasons=reasons or "there are no parts")
-        self.model_ = final_mixture(state, plan, self.n_components)
+        self.model_ = final_mixture(state, plan, self.n_components)._remembering(self._channels)
         self.n_sequences_, self.n_frames_ = state.n_sequences, state.n_frames
         self.n_floored_, self.n_reseeded_ = state.n_floored, state.n_reseeded
         self.skipped_ = list(state.skipped)
@@ -368,7 +388,8 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
                 watch.tell("", round(float(counts.mass.sum())), len(self.skipped_))
                 yield counts
 
-        self.model_, log_likelihood = em_pass(self.model_, count, self.state_.sample, plan)
+        model, log_likelihood = em_pass(self.model_, count, self.state_.sample, plan)
+        self.model_ = model._remembering(self._channels)
         self.lower_bounds_ = np.append(self.lower_bounds_, log_likelihood)
 
     def _good(self, results: Iterable[Any]) -> Iterator[Any]:

@@ -19,6 +19,7 @@ from vhem.scale.condense import Counts, Plan, Summary, generator_for, mixture_pr
 from vhem.scale.parts import Part
 from vhem.scale.sample import Sample, drawn
 from vhem.sequences import Sequences, as_sequences
+from vhem.sequences.channels import Channels
 
 T = TypeVar("T")
 
@@ -37,6 +38,7 @@ class Learned(NamedTuple):
     counts: Counts
     sample: Sample
     fingerprint: str  #: of the first part; identifies the data of a checkpoint
+    channels: Channels | None = None  #: with the names of categories, if there are any
 
 
 class PartLabels(NamedTuple):
@@ -76,7 +78,8 @@ def learn_part(item: tuple[int, Part, float], plan: Plan, n_sample: int) -> Lear
 
     def work(sequences: Sequences) -> Learned:
         sample = drawn(sequences, n_sample, threshold, generator_for(plan, 0, index, 1))
-        return Learned(*summarised(sequences, plan, index), sample, "" if index else _fingerprint(sequences))
+        print_of_first = "" if index else _fingerprint(sequences)
+        return Learned(*summarised(sequences, plan, index), sample, print_of_first, sequences._remembered)
 
     return _attempted(part, work, plan.missing)
 
