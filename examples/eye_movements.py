@@ -58,6 +58,20 @@ if data.hmms is not None:
         plot_cluster(theirs.centers_[k], data.hmms[theirs.labels_ == k], ax, image=face)
 
 # %%
+# How many groups, how many regions, and how sure
+# -----------------------------------------------
+# Above, two groups and three regions were given. Variational Bayes finds both numbers, and says what the data leave
+# open.
+
+bayesian = vhem.fit_hmms(sequences, n_states=range(1, 5), groups=people, method="vb", random_state=0)
+print("regions of each person:", bayesian.n_states)
+found = vhem.VBHEM(n_clusters=range(1, 6), n_states=range(1, 5), random_state=0).fit(bayesian)
+print("groups:", found.labels_)
+for number, probability in zip(found.cluster_counts_, found.cluster_probabilities_, strict=True):
+    print(f"{number} groups: probability {probability:.2f}")
+print("\n".join(line for line in found.summary().splitlines() if line.startswith("HMM")))
+
+# %%
 # A report to share.
 
 path = vhem.report.write(

@@ -46,3 +46,16 @@ def test_kinds_of_people_are_found_although_no_two_people_are_alike(covariance_t
     assert fit.n_clusters_ == 3
     assert fit.cluster_probabilities_[fit.cluster_counts_ == 3] > 0.9
     assert fit.dispersion_ > 5
+
+
+def test_search_and_restarts_are_those_of_vhem():
+    study = simulated_study(6, 8, random_state=3)
+    hmms = vhem.fit_hmms(study.sequences, 2, groups=study.sequences.groups, method="vb", n_init=2, random_state=0)
+    one = vhem.VBHEM(2, 2, n_init=4, random_state=0).fit(hmms)
+    sure = vhem.VBHEM(2, 2, n_init="auto", random_state=0).fit(hmms)
+    found = vhem.VBHEM(2, 2, n_init=4, search="genetic", max_iter=30, random_state=0).fit(hmms)
+    assert one.how_sure_.n_restarts == 4
+    assert sure.how_sure_.n_best >= 3
+    assert min(sure.lower_bound_, found.lower_bound_) >= one.lower_bound_ - 1e-3
+    with pytest.raises(ValueError, match="search must be one of"):
+        vhem.VBHEM(2, 2, search="restarts").fit(hmms)

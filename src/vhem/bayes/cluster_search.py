@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -16,7 +16,9 @@ from vhem.bayes.beliefs import Beliefs
 from vhem.bayes.clusters import ClusterBeliefs, ClusterLearner, Clusters, VariationalClusters
 from vhem.bayes.priors import ROWS, prior_given, typical_of, weak_prior, with_rows
 from vhem.bayes.records import Hyperparameters
-from vhem.em.cluster_starts import STARTS, CenterShape
+from vhem.em.cluster_starts import STARTS, CenterShape, species_of_centers
+from vhem.em.genetic import POPULATION, evolved
+from vhem.em.how_sure import MOST, until_sure
 from vhem.em.loop import Limits, Run, Watch, run
 from vhem.em.sharding import Shards
 from vhem.emissions.conjugate import Conjugate
@@ -60,6 +62,7 @@ class Found(NamedTuple):
     size: Size
     start: str
     run: Run
+    bounds: tuple[float, ...] = ()  #: of all runs of this size
 
     @property
     def n_occupied(self) -> int:
@@ -79,7 +82,9 @@ class ClusterSearch:
     proper: BaseModels  #: the inputs as HMMs, for starts
     shards: Shards  #: the inputs as VBHEM takes them
     weights: FloatArray  #: (B,) of the inputs
-    names: list[str]  #: starts of every size
+    kinds: list[str]  #: of starts, taken in turn
+    n_init: int | None  #: starts of every size; None: until one can be sure
+    genetic: bool = False  #: whether solutions then trade their clusters
     hyperparameters: str | Hyperparameters  #: "data", "learned" or fixed ones
     limits: Limits
     n_threads: int = 1
@@ -89,18 +94,37 @@ class ClusterSearch:
         """Whether covariances are diagonal."""
         return is_diagonal(self.proper.models)
 
-    def starts(self, size: Size, rng: np.random.Generator) -> Iterator[tuple[str, np.random.Generator]]:
-        """Yield the starts of one size: a single cluster of one state needs only one."""
-        names = self.names if size != (1, 1) else self.names[:1]
-        yield from zip(names, rng.spawn(len(names)), strict=True)
-
     def best(self, size: Size, rng: np.random.Generator, watch: Callable[[str], Watch]) -> Found:
-        """Return the best run of one size."""
-        runs = [
-            Found(size, name, self._run(self.start(name, size, seed), size, watch(name)))
-            for name, seed in self.starts(size, rng)
-        ]
-        return max(runs, key=lambda found: found.run.bounds[-1])
+        """Return the best run of one size: a single cluster of one state needs only one."""
+        n = 1 if size == (1, 1) else self.n_init
+        if self.genetic and size.n_clusters > 1:
+            return self._evolved(size, n or POPULATION, rng)
+        seeds, runs = rng.spawn(n or MOST), list[Found]()
+
+        def batch(begin: int, end: int) -> list[float]:
+            for r in range(begin, end):
+                name = self.kinds[r % len(self.kinds)]
+                runs.append(Found(size, name, self._run(self.start(name, size, seeds[r]), size, watch(name))))
+            return [found.run.bounds[-1] for found in runs]
+
+        if n is None:
+            until_sure(batch)
+        else:
+            batch(0, n)
+        best = max(runs, key=lambda found: found.run.bounds[-1])
+        return best._replace(bounds=tuple(found.run.bounds[-1] for found in runs))
+
+    def _evolved(self, size: Size, n: int, rng: np.random.Generator) -> Found:
+        """Return the best run of a genetic search from n starts; the prior is not learned on the way."""
+        problem, prior = VariationalClusters(base=self.shards, n_threads=self.n_threads), self.prior(size)
+        kinds = [self.kinds[r % len(self.kinds)] for r in range(n)]
+        starts = [self.start(name, size, seed) for name, seed in zip(kinds, rng.spawn(n), strict=True)]
+        shape = CenterShape(n_clusters=size.n_clusters, n_states=size.n_states, n_mix=1)
+        species = species_of_centers(problem, self.proper, self.weights, shape)._replace(
+            state=lambda solution: self.begin(solution[0], prior), solution=lambda state: state.posterior.point()
+        )
+        best, runs = evolved(species, [self.begin(start, prior) for start in starts], rng.spawn(1)[0], self.limits)
+        return Found(size, "genetic", best, tuple(one.bounds[-1] for one in [*runs, best]))
 
     def start(self, name: str, size: Size, rng: np.random.Generator) -> Models:
         """Return centres to start from."""

@@ -40,6 +40,13 @@ class ClusterBeliefs(NamedTuple):
         """Return exp E log of the HMMs."""
         return expected_models(self.hmms.start, self.hmms.trans, *self.hmms.emissions.expected())
 
+    def point(self) -> tuple[Models, FloatArray]:
+        """Return the HMMs and weights at the posterior means."""
+        K, S = self.hmms.start.shape
+        rows = (dirichlet.mean_rows(self.hmms.start), dirichlet.mean_rows(self.hmms.trans), np.ones((K, S, 1)))
+        components = self.hmms.emissions.point().map(np.ascontiguousarray).reshaped(K, S, 1)
+        return Models(*rows, components, np.full(K, S, dtype=np.int64)), dirichlet.mean_rows(self.weights)
+
     def divergence(self, prior: ClusterBeliefs) -> float:
         """Return KL[self ‖ prior]."""
         q, p = self.hmms, prior.hmms

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.cluster.hierarchy import cut_tree, linkage
@@ -188,7 +189,7 @@ def _averaged(
     return copies
 
 
-def species_of_centers(problem: ReductionProblem, base: BaseModels, weights: FloatArray, shape: CenterShape) -> Species:
+def species_of_centers(problem: Any, base: BaseModels, weights: FloatArray, shape: CenterShape) -> Species:
     """Return what a genetic search for centres must know."""
 
     def divergences(a: Models, b: Models) -> FloatArray:

@@ -25,6 +25,7 @@ from vhem.bayes.records import Hyperparameters
 from vhem.bayes.varying_clusters import Varied, VaryingClusters, sampled
 from vhem.em.cluster_starts import STARTS
 from vhem.em.estimator import Clusterer
+from vhem.em.how_sure import HowSure
 from vhem.em.loop import Limits, Watch
 from vhem.em.parameters import check_parameters, documented
 from vhem.em.progress import Progress
@@ -78,8 +79,10 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         ones, as a :class:`vhem.bayes.Hyperparameters`.
     init : {"auto", "ward", "kmeans++", "emissions", "base"}
         Where to start, as in `VHEM`. "auto": Ward's tree and, if `n_init` is larger, the others in turn.
-    n_init : int
-        Restarts for every size.
+    n_init : int or "auto"
+        Restarts for every size that is fitted. "auto": until the best bound was found three times, as in `VHEM`.
+    search : {None, "genetic"}
+        "genetic": solutions of several starts trade their clusters and replace them, as in `VHEM`; use about 8 of them.
     <limits>
     <callback>
     <verbose>
@@ -111,6 +114,8 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         Dirichlet parameters of the clusters' weights.
     dispersion_, tau_ : float, int
         By how much members of a cluster differ, relative to what chance would explain; length of virtual sequences.
+    how_sure_ : HowSure
+        How many restarts of the size that was chosen found the best bound; `how_sure_.sentence` puts it in words.
     n_iter_, converged_ : int, bool
         Iterations of the best run, and whether its bound converged.
     n_removed_clusters_, n_removed_states_ : int
@@ -148,6 +153,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
     tau_: int
     n_iter_: int
     converged_: bool
+    how_sure_: HowSure
     n_removed_clusters_: int
     n_removed_states_: int
 
@@ -160,13 +166,14 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         n_virtual: float | str = "auto",
         hyperparameters: str | Hyperparameters = "data",
         init: str = "auto",
-        n_init: int = 2,
+        n_init: int | str = 2,
         max_iter: int = 200,
         tol: float = 1e-5,
         callback: Callable[[Progress], None] | None = None,
         verbose: bool | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        search: str | None = None,
     ) -> None:
         self.n_clusters = n_clusters
         self.n_states = n_states
@@ -182,6 +189,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         self.verbose = verbose
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.search = search
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`.
@@ -199,7 +207,11 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
             This estimator, fitted.
         """
         del y
-        check_parameters(self, but=("n_clusters", "n_states", "tau", "n_virtual"))
+        check_parameters(
+            self, but=("n_clusters", "n_states", "tau", "n_virtual", *["n_init"] * (self.n_init == "auto"))
+        )
+        if self.search is not None:
+            check_choice("search", self.search, ("genetic",))
         inputs = self._inputs(check_h3m("X", X))
         sizes = self._sizes(len(inputs.h3m))
         rng = generator(self.random_state)
@@ -211,6 +223,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         found = self._search(inputs, sizes, rng)
         best = max(found, key=lambda one: one.score)
         self.dispersion_, self.tau_ = scale, inputs.tau
+        self.how_sure_ = HowSure.of(np.array(best.bounds))
         if compared:  # the size that was chosen may have lost clusters since
             compared[best.size] = compared[best.size]._replace(n_occupied=best.n_occupied)
         self._keep_scores(compared or {one.size: Varied(one.score, one.n_occupied) for one in found})
@@ -275,18 +288,17 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     # -- the search
 
-    def _start_names(self) -> list[str]:
-        kinds = list(STARTS) if self.init == "auto" else [self.init]
-        return [kinds[r % len(kinds)] for r in range(self.n_init)]
-
-    def _searcher(self, inputs: _Inputs, names: list[str], threads: int) -> ClusterSearch:
+    def _searcher(self, inputs: _Inputs, threads: int, quick: bool = False) -> ClusterSearch:
         h3m, ones = inputs.h3m, np.ones(len(inputs.h3m))
         models, form = h3m.parameters, self.covariance_type or _form(h3m)
         models = models.with_components(models.components.with_covariances(form))
         proper = BaseModels.of(models, inputs.counts, ones, inputs.tau)
         taken = BaseModels.of(base_models(h3m, form == "diag"), inputs.counts, ones, inputs.tau)
         return ClusterSearch(
-            proper=proper, shards=Shards.of(taken), weights=h3m.weights, names=names,
+            proper=proper, shards=Shards.of(taken), weights=h3m.weights,
+            kinds=list(STARTS) if self.init == "auto" or quick else [self.init],
+            n_init=1 if quick else None if self.n_init == "auto" else int(self.n_init),
+            genetic=not quick and self.search == "genetic",
             hyperparameters=self.hyperparameters, limits=Limits(max_iter=self.max_iter, tol=self.tol),
             n_threads=threads,
         )  # fmt: skip
@@ -295,7 +307,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         """Return how well every size explains inputs that vary; nothing if that is not to be found out."""
         if self.n_virtual != "auto" or len(sizes) == 1 or not isinstance(inputs.h3m.emissions, Gaussian):
             return {}
-        base, weights = sampled(self._searcher(inputs, [], 1).proper, inputs.h3m.weights, rng.spawn(1)[0])
+        base, weights = sampled(self._searcher(inputs, 1).proper, inputs.h3m.weights, rng.spawn(1)[0])
         search = VaryingClusters(
             base=base, weights=weights, watch=lambda at: self._watcher(at, "varying members", len(sizes)),
             n_threads=n_threads(self.n_jobs),
@@ -310,13 +322,13 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         """
         typical = int(np.ceil(np.median(inputs.h3m.n_states)))
         numbers = [K for K in dict.fromkeys(size.n_clusters for size in sizes) if len(inputs.h3m) > K]
-        searcher = self._searcher(inputs, ["ward"], n_threads(self.n_jobs))
+        searcher = self._searcher(inputs, n_threads(self.n_jobs), quick=True)
         found = 1.0
         for at, K in enumerate(numbers):
             found = dispersion(searcher, Size(K, typical))
             trial = inputs._replace(counts=inputs.counts / found)
             ahead = [Size(n, typical) for n in numbers[at : at + 1 + _LOOK_AHEAD]]
-            quick = self._searcher(trial, ["ward"], n_threads(self.n_jobs))
+            quick = self._searcher(trial, n_threads(self.n_jobs), quick=True)
             scores = [quick.best(size, generator(0), lambda _: _watch_nothing).score for size in ahead]
             if int(np.argmax(scores)) == 0:
                 break
@@ -324,7 +336,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     def _search(self, inputs: _Inputs, sizes: list[Size], rng: np.random.Generator) -> list[Found]:
         threads = n_threads(self.n_jobs)
-        searcher = self._searcher(inputs, self._start_names(), 1)
+        searcher = self._searcher(inputs, 1)
         seeds = rng.spawn(len(sizes))
 
         def one(k: int) -> Found:
@@ -358,7 +370,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         self.cluster_probabilities_ = np.exp(total - logsumexp(total))
 
     def _keep(self, best: Found, inputs: _Inputs) -> None:
-        searcher = self._searcher(inputs, [], n_threads(self.n_jobs))
+        searcher = self._searcher(inputs, n_threads(self.n_jobs))
         problem, q = VariationalClusters(base=searcher.shards), best.run.state.posterior
         last = problem.reduced(q, responsibilities=True)
         assert last.responsibilities is not None
@@ -394,4 +406,10 @@ def _watch_nothing(*_: Any) -> None:
     return None
 
 
-register_estimator(VBHEM)
+def _completed(fit: VBHEM, fitted: dict[str, Any]) -> dict[str, Any]:
+    """Return what files of older versions lack."""
+    del fit
+    return {"how_sure_": HowSure.of(np.array([fitted["lower_bound_"]]))}
+
+
+register_estimator(VBHEM, completed=_completed)
