@@ -27,6 +27,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.cluster import contingency_matrix
 
 import vhem
+from vhem.datasets import simulated_sets
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -85,84 +86,20 @@ def home(seed: int) -> Study:
     return Study(*_bench().home(seed))
 
 
-def sensor(seed: int, apart: float = 1.0, habit: float = 0.08) -> Study:
-    """Three postures held (deviation 0.1) and three gaits (variances 1 to 10), twelve recordings of sixty frames."""
-    rng = np.random.default_rng(3000 + seed)
-    postures = np.array([[0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
-    gaits = [_gait(rng, step, size) for step, size in ((0.35, 1.5), (0.35, 3.0), (0.6, 3.0))]
-    sequences, truth = [], np.repeat(np.arange(6), 12)
-    for k in truth:
-        if k < 3:
-            sequences.append(apart * postures[k] + habit * rng.normal(size=3) + 0.1 * rng.normal(size=(60, 3)))
-        else:
-            sequences.append(np.asarray(_someone(rng, *gaits[k - 3], 60, 0.4, (0.7, 1.4)).sample(1, 60, rng)[0]))
-    order = rng.permutation(len(truth))
-    return Study([sequences[i] for i in order], np.arange(len(truth)), truth[order], 6, 4)
+def _drawn(make: Callable[[int], simulated_sets.SimulatedSet]) -> Callable[[int], Study]:
+    """Return a set of the package as a study."""
+
+    def draw(seed: int) -> Study:
+        made = make(seed)
+        return Study(*made[:5], topology=made.topology)
+
+    return draw
 
 
-def close_postures(seed: int) -> Study:
-    """Return recordings whose postures are nearer to one another, and held more alike."""
-    return sensor(seed + 500, apart=0.4, habit=0.03)
-
-
-def _gait(rng: np.random.Generator, step: float, size: float) -> tuple[np.ndarray, ...]:
-    """Four phases in a circle."""
-    trans = (1 - step) * np.eye(4) + step * np.roll(np.eye(4), 1, axis=1) * 0.9 + step * 0.1 / 4
-    trans /= trans.sum(1, keepdims=True)
-    return np.full(4, 0.25), trans, size * rng.normal(size=(4, 3)), rng.uniform(1, 10, size=(4, 3))
-
-
-def _someone(
-    rng: np.random.Generator, start: np.ndarray, trans: np.ndarray, means: np.ndarray, variances: np.ndarray,
-    loyalty: float, spread: float, factors: tuple[float, float],
-) -> vhem.HMM:  # fmt: skip
-    """Return an HMM near to that of its kind."""
-    rows = np.stack([rng.dirichlet(loyalty * row + 0.01) for row in trans])
-    own = means + spread * rng.normal(size=means.shape)
-    return vhem.HMM(start, rows, own, variances * rng.uniform(*factors, size=variances.shape))
-
-
-def stages(seed: int) -> Study:
-    """Four stages one after another; five clusters of 30, 20, 15, 10 and 5 items, one or two sequences of 15 to 50."""
-    rng = np.random.default_rng(4000 + seed)
-    truth, sequences, items = np.repeat(np.arange(5), [30, 20, 15, 10, 5]), [], []
-    anchors = 1.5 * rng.normal(size=(6, 3))
-    courses = [rng.choice(6, 4, replace=False) for _ in range(5)]
-    for i, k in enumerate(truth):
-        means = anchors[courses[k]] + 0.45 * rng.normal(size=(4, 3))
-        deviations = np.sqrt(rng.uniform(0.4, 1.5, size=(4, 3)))
-        for _ in range(rng.integers(1, 3)):
-            share = rng.dirichlet(np.full(4, 6.0))
-            lengths = np.maximum(1, np.round(share * rng.integers(15, 51))).astype(int)
-            state = np.repeat(np.arange(4), lengths)
-            sequences.append(means[state] + deviations[state] * rng.normal(size=(len(state), 3)))
-            items.append(i)
-    return Study(sequences, np.array(items), truth, 5, 4, "diag", "left-right")
-
-
-def channels(seed: int) -> Study:
-    """Eight channels; four clusters of 60, 36, 18 and 6 items, two to four sequences of 10 to 40; items vary."""
-    rng = np.random.default_rng(5000 + seed)
-    truth, sequences, items = np.repeat(np.arange(4), [60, 36, 18, 6]), [], []
-    places = 0.9 * rng.normal(size=(5, 8))
-    kinds = []
-    for _ in range(4):
-        stick = rng.uniform(0.3, 0.8)
-        trans = (1 - stick) * rng.dirichlet(np.ones(3), size=3) + stick * np.eye(3)
-        means = places[rng.choice(5, 3, replace=False)]
-        kinds.append((rng.dirichlet(np.ones(3)), trans, means, rng.uniform(0.5, 1.5, size=(3, 8))))
-    for i, k in enumerate(truth):
-        start, trans, means, variances = kinds[k]
-        own = variances * rng.gamma(4.0, 0.25, size=variances.shape)
-        someone = _someone(rng, rng.dirichlet(20 * start + 0.01), trans, means, own, 20, 0.35, (1.0, 1.0))
-        lengths = rng.integers(10, 41, size=rng.integers(2, 5))
-        sequences += list(someone.sample(len(lengths), lengths, rng))
-        items += [i] * len(lengths)
-    return Study(sequences, np.array(items), truth, 4, 3)
-
-
+_OF_PACKAGE = ("sensor", "close_postures", "stages", "channels")
 SETS: dict[str, Callable[[int], Study]] = {
-    f.__name__: f for f in (faces, letters, letters_full, hard, home, sensor, close_postures, stages, channels)
+    **{f.__name__: f for f in (faces, letters, letters_full, hard, home)},
+    **{name: _drawn(getattr(simulated_sets, name)) for name in _OF_PACKAGE},
 }
 
 
