@@ -7,6 +7,7 @@ E-steps divide it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -68,22 +69,28 @@ class NormalWishart(Conjugate):
         offsets = np.zeros(self.n_dims) if self.is_diagonal else np.arange(self.n_dims)
         return np.asarray((self.v[..., None] - offsets) / 2)
 
+    def _over_halves(self, function: Callable[[FloatArray], FloatArray]) -> FloatArray:
+        """Return Σ f of these halves; those of a Normal-Gamma are the same for every dimension."""
+        if self.is_diagonal:
+            return np.asarray(self.n_dims * function(self.v / 2))
+        return np.asarray(function(self._halves()).sum(-1))
+
     def log_det_rate(self) -> FloatArray:
         """Return log|R|."""
         return np.asarray(np.log(self.rate).sum(-1) if self.is_diagonal else np.linalg.slogdet(self.rate)[1])
 
     def expected_log_det(self) -> FloatArray:
         """Return E log|Λ| = Σ ψ((ν+1-i)/2) + d log 2 + log|W|."""
-        return np.asarray(digamma(self._halves()).sum(-1) + self.n_dims * _LOG_2 - self.log_det_rate())
+        return np.asarray(self._over_halves(digamma) + self.n_dims * _LOG_2 - self.log_det_rate())
 
     def _log_normaliser(self) -> FloatArray:
         """Return log B(W, ν), without the power of π that cancels."""
-        return np.asarray(0.5 * self.v * (self.log_det_rate() - self.n_dims * _LOG_2) - gammaln(self._halves()).sum(-1))
+        return np.asarray(0.5 * self.v * (self.log_det_rate() - self.n_dims * _LOG_2) - self._over_halves(gammaln))
 
     def expected(self) -> Expected:
         """Return Gaussians N(m, R/ν), and ½ [E log|Λ| - log|νW|] - ½ d/β."""
         nu = self.v[..., None] if self.is_diagonal else self.v[..., None, None]
-        loss = digamma(self._halves()).sum(-1) + self.n_dims * (_LOG_2 - np.log(self.v)) - self.n_dims / self.beta
+        loss = self._over_halves(digamma) + self.n_dims * (_LOG_2 - np.log(self.v)) - self.n_dims / self.beta
         return Expected(Gaussian(self.m, self.rate / nu), np.asarray(0.5 * loss))
 
     def squared_distance(self, point: FloatArray, W: FloatArray | None = None) -> FloatArray:
