@@ -167,7 +167,16 @@ def differences(kind: Kind, seed: int) -> Found:
     found = cluster_differences(
         H3M(list(centers)), made.kinds, made.sequences, made.owner, n_bootstrap=199, random_state=seed, n_jobs=1
     )[0]  # fmt: skip
-    return {f"interval: {row.what}": 0.0 if row.clear else 1.0 for row in found.estimates}
+    named: Found = {}
+    for row in found.estimates:  # of several states, the first
+        named.setdefault(f"interval: {_measure(row.what)}", 0.0 if row.clear else 1.0)
+    return named
+
+
+def _measure(what: str) -> str:
+    if what.startswith("from"):
+        return "transition"
+    return what.rpartition(": ")[2].replace("x1", "mean of a state")
 
 
 SAME, VARY, MANY = Kind(0.0), Kind(0.5), Kind(0.5, people=40)
