@@ -263,8 +263,8 @@ UCI Character Trajectories: {per_letter} samples of each of the letters {letters
 ## What to make of it
 
 - **Sequences at hand: SequenceClustering first** (.99 on faces, .84 on letters), and EM-H3M before systems that
-  see HMMs only. With four short trials a viewer, or one letter of 20 to 60 frames, an HMM of one item alone is a poor estimate, and every system that starts
-  from such HMMs inherits the errors. VHEM's field is the other one: many sequences behind every model, or none at
+  see HMMs only. With four short trials a viewer, or one letter of 20 to 60 frames, an HMM of one item alone is a
+  poor estimate, and every system that starts from such HMMs inherits the errors. VHEM's field is the other one: many sequences behind every model, or none at
   hand.
 - **Restarts do not help on such HMMs.** On faces, the best bound of twenty starts is a worse clustering (.85) than
   Ward's start (.93), and polishing gains more.
