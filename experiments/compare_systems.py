@@ -264,8 +264,8 @@ UCI Character Trajectories: {per_letter} samples of each of the letters {letters
 
 - **Sequences at hand: SequenceClustering first** (.99 on faces, .84 on letters), and EM-H3M before systems that
   see HMMs only. With four short trials a viewer, or one letter of 20 to 60 frames, an HMM of one item alone is a
-  poor estimate, and every system that starts from such HMMs inherits the errors. VHEM's field is the other one: many sequences behind every model, or none at
-  hand.
+  poor estimate, and every system that starts from such HMMs inherits the errors. VHEM's field is the
+  other one: many sequences behind every model, or none at hand.
 - **Restarts do not help on such HMMs.** On faces, the best bound of twenty starts is a worse clustering (.85) than
   Ward's start (.93), and polishing gains more.
 - **SC-PPK and the other spectral systems** have no local optima but those of k-means. Which affinity serves best
