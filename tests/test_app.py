@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import vhem
 from vhem.app.comparison import NotComparableError, compare
-from vhem.app.estimate import machine_factor, seconds
+from vhem.app.estimate import Stage, machine_factor, seconds, seconds_left
 from vhem.app.preview import look
 from vhem.app.problems import bad_cells, emptied
 from vhem.app.progress import Progress, begin_command
@@ -229,6 +229,19 @@ def test_settings_become_the_command():
     ]  # fmt: skip
 
 
+def test_bayes_becomes_the_command():
+    words = cluster_command(Path("t.csv"), {}, Model.of({"states": [1, 4], "method": "vb"}, "auto"), Path("out"))
+    assert words == ["cluster", "t.csv", "--clusters", "auto", "--states", "1-4", "--method", "vb", "-o", "out"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [{"method": "vb"}, {"polish": False, "per": "sequence", "tau": 5}])
+def test_whatever_was_chosen_is_repeated(app, finished, tmp_path, model):
+    run = started(app, finished[0], **model)
+    ended(app, run)
+    check_repeated(app, run, tmp_path / "again")
+
+
 def test_kinds_of_values_become_families():
     model = Model.of({"emissions": {"x": "gaussian", "n": "poisson", "y": "gaussian"}}, 2)
     assert model.arguments() == ["--states", "3", "--emissions=x,y=gaussian", "--emissions=n=poisson"]
@@ -244,7 +257,7 @@ def test_the_page_knows_every_family():
 @pytest.mark.parametrize("given", [
     {"states": 0}, {"states": [3, 2]}, {"states": "3"}, {"states": True}, {"tau": 0}, {"tau": 1.5}, {"seed": -1},
     {"emissions": {"x": "round"}}, {"emissions": {"a,b": "poisson"}}, {"emissions": "poisson"},
-    {"covariance": "round"}, {"topology": "; rm"}, [], {"mix": "1"},
+    {"covariance": "round"}, {"topology": "; rm"}, [], {"mix": "1"}, {"method": "magic"},
 ])  # fmt: skip
 def test_odd_settings_are_refused(given):
     with pytest.raises(ChoiceError):
@@ -300,8 +313,31 @@ def test_the_estimate_learns_how_fast_the_machine_is(tmp_path, monkeypatch):
         monkeypatch.setattr(os, "getloadavg", lambda load=load: (load, 0, 0), raising=False)
         assert machine_factor(store) == factor
     for k in range(3):
-        store.new_run().write({"state": "done", "estimate": 2.0, "started": 10.0, "ended": 16.0, "made": k})
-    assert machine_factor(store) == 3.0
+        job = {"state": "done", "estimate": 2.0, "started": 10.0, "ended": 22.0, "made": k, "crowd": 2.0}
+        store.new_run().write(job)
+    assert machine_factor(store) == 12.0  # three times as long per process that shares a core, and now there are four
+
+
+def following(tmp_path, *lines):
+    (tmp_path / "now.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    progress = Progress(tmp_path / "now.jsonl")
+    progress.refresh()
+    return progress
+
+
+def test_the_time_left_is_that_of_this_run(tmp_path):
+    parts = [Stage("cluster", "", 2.0), Stage("cluster", "learning", 10.0), Stage("report", "", 2.0)]
+    begin = {"command": "cluster", "at": 0.0}
+    assert seconds_left(parts, following(tmp_path), 0.0, 1.0) is None
+    assert seconds_left(parts, following(tmp_path, begin), 0.0, 1.0) == pytest.approx(14.0)
+    assert seconds_left(parts, following(tmp_path, begin), 0.0, 3.0) == pytest.approx(42.0)
+    half = following(tmp_path, begin, {"step": "learning 4 HMMs"}, {"done": 0.5, "detail": ""})
+    assert seconds_left(parts, half, 7.0, 1.0) == pytest.approx(7.0)
+    slow = seconds_left(parts, half, 70.0, 1.0)  # the machine is ten times slower than was thought
+    assert 45 < slow < 75
+    unknown = following(tmp_path, begin, {"step": "learning 4 HMMs"})
+    assert all(0 < seconds_left(parts, unknown, passed, 1.0) < 14 * passed for passed in (2.0, 5.0, 12.0, 50.0))
+    assert seconds_left(parts, following(tmp_path, begin, {"command": "report", "at": 9.0}), 12.0, 1.0) < 3
 
 
 # progress

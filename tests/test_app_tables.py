@@ -109,7 +109,10 @@ def test_joined_wide_tables_are_run_and_repeated_from_the_zip(app, tmp_path):
     home = write_lives(tmp_path / "home.csv", before="m", words=("parents", "own"))
     data = sent(app, work)
     app.post(f"/api/data/{data}/join", {"data": [sent(app, home)]})
-    assert looked_at(app, data)["roles"]["values"] == ["work", "home"]
+    found = app.post(
+        f"/api/data/{data}/look", {"roles": {"wide": [["s", "m1", "m8"]], "weights": "weight"}, "keep": True}
+    )
+    assert (found["problem"], found["roles"]["values"]) == (None, ["work", "home"])
     run = started(app, data)
     ended(app, run)
     check_repeated(app, run, tmp_path / "again")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from vhem.app.estimate import machine_factor, seconds
+from vhem.app.estimate import Stage, machine_factor, stages
 from vhem.app.preview import look
 from vhem.app.problems import bad_cells, emptied
 from vhem.app.questions import Answer, body_of, data_of, queue_of, run_of, store_of
@@ -24,7 +24,21 @@ from vhem.cli.demo import write_study
 
 _MOST_FILES = 500  # that are put together to one table
 _OF_FILE = ("sheet", "encoding")  # roles that a copy as csv does not need
-_SHORT = ("id", "title", "state", "clusters", "range", "made", "started", "ended", "data", "data_name", "error", "of")
+_SHORT = (
+    "id",
+    "title",
+    "state",
+    "clusters",
+    "range",
+    "made",
+    "started",
+    "ended",
+    "data",
+    "data_name",
+    "error",
+    "of",
+    "probable",
+)
 
 
 # tables
@@ -204,16 +218,17 @@ class _Wish(NamedTuple):
     low: int
     high: int
     automatic: bool
+    probable: bool  #: as many clusters as are probable
 
-    def seconds(self, clusters: int | None) -> float:
-        """Return how long the run of one number of clusters, or the automatic one, should take."""
-        numbers = list(range(self.low, self.high + 1)) if clusters is None else [clusters]
+    def stages(self, clusters: int | None) -> list[Stage]:
+        """Return the parts of the run of one number of clusters, or of the automatic one."""
+        numbers = [3] if self.probable else list(range(self.low, self.high + 1)) if clusters is None else [clusters]
         n_values = len(self.table["understood"]["values"])
-        return seconds(self.table["facts"], n_values, self.model, numbers, compare=clusters is None)
+        return stages(self.table["facts"], n_values, self.model, numbers, compare=self.automatic)
 
     def clusters(self) -> list[int | None]:
         """Return the number of clusters of each run; None is chosen by the run itself."""
-        return [None] if self.automatic else list(range(self.low, self.high + 1))
+        return [None] if self.automatic or self.probable else list(range(self.low, self.high + 1))
 
 
 async def _wish(request: Request) -> _Wish:
@@ -228,13 +243,13 @@ async def _wish(request: Request) -> _Wish:
     if automatic:
         high = max(low, min(high, items - 1))
     Model.of(model, high)
-    return _Wish(record, table, model, low, high, automatic)
+    return _Wish(record, table, model, low, high, automatic, given.get("mode") == "probable")
 
 
 async def estimate(request: Request) -> Response:
     """Return how long what was chosen would take, in seconds."""
     wish = await _wish(request)
-    total = sum(map(wish.seconds, wish.clusters()))
+    total = sum(stage.seconds for clusters in wish.clusters() for stage in wish.stages(clusters))
     return JSONResponse({"seconds": total * machine_factor(store_of(request))})
 
 
@@ -243,13 +258,17 @@ async def add_runs(request: Request) -> Response:
     store, wish = store_of(request), await _wish(request)
     name = wish.table["name"]
     job = {"data": wish.record.id, "data_name": name, "title": f"Clusters of {name}", "model": wish.model, "look": {}}
-    job |= {"roles": explicit_roles(wish.table), "range": [wish.low, wish.high] if wish.automatic else None}
-    made = []
+    job |= {
+        "probable": wish.probable,
+        "roles": explicit_roles(wish.table),
+        "range": [wish.low, wish.high] if wish.automatic else None,
+    }
+    made, factor = [], machine_factor(store)
     for place, clusters in enumerate(wish.clusters()):
         run = store.new_run()
-        work = wish.seconds(clusters)
-        own = {"clusters": clusters, "state": "queued", "estimate": work, "expected": work * machine_factor(store)}
-        run.write({**job, **own, "made": now() + place * 1e-3})
+        parts = wish.stages(clusters)
+        own = {"clusters": clusters, "state": "queued", "stages": parts, "factor": factor}
+        run.write({**job, **own, "estimate": sum(stage.seconds for stage in parts), "made": now() + place * 1e-3})
         made.append(run.id)
     wish.record.update(model=wish.model)
     queue_of(request).add()

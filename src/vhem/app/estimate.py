@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
-from vhem.app.settings import DRAWS, Model, states_range
+from vhem.app.progress import Progress
+from vhem.app.settings import COMPARE, DRAWS, Model, states_range
 from vhem.app.store import Store
 from vhem.cli.shared import LONGEST_TAU
 
@@ -16,10 +17,21 @@ _ITERATIONS, _ROUNDS = 30, 250  # of learning, and of refining
 _FOLDS = 8  # clusterings of the statistics beside those of draws: five folds, and three of all people
 _FITS = 26  # clusterings per number of clusters that is compared
 _LATEST = 5  # runs from which the machine's speed is known
+_DOUBT = 2.0  # seconds of work that must be done before the speed of a run is believed
 
 
-def seconds(facts: dict[str, Any], n_values: int, given: dict[str, Any], numbers: list[int], compare: bool) -> float:
-    """Return the time that a run should take on the machine on which the constants were measured.
+class Stage(NamedTuple):
+    """A part of a run: the command, how its step begins, and how long it should take."""
+
+    command: str
+    step: str
+    seconds: float
+
+
+def stages(
+    facts: dict[str, Any], n_values: int, given: dict[str, Any], numbers: list[int], compare: bool
+) -> list[Stage]:
+    """Return the parts of a run, with the times they should take on the machine on which the constants were measured.
 
     Parameters
     ----------
@@ -43,15 +55,60 @@ def seconds(facts: dict[str, Any], n_values: int, given: dict[str, Any], numbers
     starts = model.numbers.get("starts", 5)
     learning = _LEARNING * facts["rows"] * starts * _ITERATIONS * sum(per_frame)
     pairs = _PAIR * hmms * high**2 * model.numbers.get("tau", min(facts["median"], LONGEST_TAU))
-
-    def clustering(k: int) -> float:
+    found = list[Stage]()
+    if compare:
+        fits = sum(_FITS * (_FIT + pairs * k) for k in numbers)
+        found = [Stage("number", "", _START), Stage("number", "learning", learning), Stage("number", "comparing", fits)]
+    for k in [numbers[len(numbers) // 2]] if compare else numbers:
         refining = _REFINING * facts["rows"] * k * per_frame[-1] * _ROUNDS if model.polish else 0.0
-        return float(2 * _START + learning + _FIT + pairs * k + refining)
+        found += [Stage("cluster", "", _START), Stage("cluster", "learning", learning)]
+        found += [Stage("cluster", "clustering", _FIT + pairs * k), Stage("cluster", "refining", refining)]
+        found += [Stage("report", "", _START)]
+    return found
 
-    if not compare:
-        return sum(map(clustering, numbers))
-    comparing = _START + learning + sum(_FITS * (_FIT + pairs * k) for k in numbers)
-    return float(comparing) + clustering(numbers[len(numbers) // 2])
+
+def seconds(facts: dict[str, Any], n_values: int, given: dict[str, Any], numbers: list[int], compare: bool) -> float:
+    """Return the time that a run should take; the parameters are those of `stages`."""
+    return float(sum(stage.seconds for stage in stages(facts, n_values, given, numbers, compare)))
+
+
+def statistics_stages(expected: float) -> list[Stage]:
+    """Return the parts of the statistics of a run, which are known to take so many seconds."""
+    return [Stage(COMPARE, "", _START), Stage(COMPARE, "comparing", expected), Stage("report", "", _START)]
+
+
+def seconds_left(parts: list[Stage], progress: Progress, passed: float, factor: float) -> float | None:
+    """Return how long a run will still take, at the speed that it has had so far.
+
+    Parameters
+    ----------
+    parts : list of Stage
+        The parts of the run.
+    progress : Progress
+        Where it stands.
+    passed : float
+        Seconds since it began.
+    factor : float
+        How much longer things were expected to take here than the parts say; it counts little once more is known.
+    """
+    at = _place(parts, progress)
+    if at is None:
+        return None
+    finished = sum(part.seconds for part in parts[:at])
+    done = finished + parts[at].seconds * (progress.done or 0.0)
+    speed = (passed + _DOUBT * factor) / (done + _DOUBT)
+    if not progress.done:  # how far this part is can only be told from how long it has taken
+        spent = max(0.0, passed - finished * factor)
+        done += parts[at].seconds * min(0.9, spent / (parts[at].seconds * factor + 1e-9))
+        speed = max(factor, (passed + _DOUBT * factor) / (done + _DOUBT))
+    return float(speed * (sum(part.seconds for part in parts) - done))
+
+
+def _place(parts: list[Stage], progress: Progress) -> int | None:
+    """Return which part is being done: of those of the command, the last that has begun."""
+    own = [k for k, part in enumerate(parts) if part.command == progress.command]
+    begun = [k for k in own if not parts[k].step or any(step.startswith(parts[k].step) for step in progress.steps_now)]
+    return max(begun, default=None)
 
 
 def statistics_seconds(job: dict[str, Any]) -> float | None:
@@ -61,19 +118,19 @@ def statistics_seconds(job: dict[str, Any]) -> float | None:
 
 
 def machine_factor(store: Store) -> float:
-    """Return how much longer the latest runs took than was estimated."""
+    """Return how much longer things take than was estimated: as with the latest runs, if as much is going on beside."""
     ratios = []
     for record in store.all_runs():
         job = record.read()
         if job["state"] == "done" and job.get("estimate") and job.get("started") and job.get("ended"):
-            ratios.append((job["ended"] - job["started"]) / job["estimate"])
+            ratios.append((job["ended"] - job["started"]) / job["estimate"] / job.get("crowd", 1.0))
         if len(ratios) == _LATEST:
             break
-    return min(50.0, max(0.1, median(ratios))) if ratios else _business()
+    return min(50.0, max(0.1, (median(ratios) if ratios else 1.0) * crowd()))
 
 
-def _business() -> float:
-    """Return how many processes share a core now: what is known about a machine on which nothing has been run."""
+def crowd() -> float:
+    """Return how many processes share a core now."""
     if not hasattr(os, "getloadavg"):
         return 1.0
     return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))

@@ -10,6 +10,7 @@ from typing import Any
 
 from vhem.app.jobs import OUT
 from vhem.app.settings import (
+    AUTO,
     COMPARE,
     Model,
     cluster_command,
@@ -29,7 +30,7 @@ def commands_of(store: Store, run: Record) -> list[str]:
     """Return the commands that repeat a run, with files by their own names, for the folder that the table is in."""
     job = run.read()
     table, out = Path(_table_name(store, job)), Path(f"clusters-{job['clusters']}")
-    model = Model.of(job["model"], job["clusters"])
+    model = Model.of(job["model"], AUTO if job.get("probable") else job["clusters"])
     said = [number_command(table, job["roles"], model, *job["range"])] if job.get("range") else []
     said.append(cluster_command(table, job["roles"], model, out))
     if (run.folder / OUT / COMPARE).is_dir():
@@ -58,17 +59,29 @@ def script_of(store: Store, run: Record) -> str:
         f"sequences = vhem.read_sequences({_reading_arguments(name, job['roles'])})",
         f"hmms = vhem.fit_hmms({_arguments_of_fit(options, n_states, grouped, emissions)})",
     ]
+    if job["roles"].get("weights"):
+        parts[0] = parts[0].replace("import vhem\n", "import numpy as np\n\nimport vhem\n")
+        parts.append(_CASES_OF_PEOPLE if grouped else _CASES)
     if not refined:
-        parts.append(f"fit = vhem.VHEM({_arguments_of_vhem(options, out.summary['tau'])}).fit(hmms)")
+        form = "virtual" if job["roles"].get("weights") else None
+        parts.append(f"fit = vhem.VHEM({_arguments_of_vhem(job, options, out.summary['tau'], form)}).fit(hmms)")
     else:
         parts.append(
             "fit = vhem.SequenceClustering("
-            f"{_arguments_of_refining(options, emissions)}"
+            f"{_arguments_of_refining(job['clusters'], options, emissions)}"
             f").fit(\n    sequences, {'groups=sequences.groups, ' if grouped else ''}hmms=hmms\n)"
         )
-        parts[0] = parts[0].replace("import vhem\n", "import numpy as np\n\nimport vhem\n")
+        if "import numpy" not in parts[0]:
+            parts[0] = parts[0].replace("import vhem\n", "import numpy as np\n\nimport vhem\n")
     parts.append("for name, cluster in zip(hmms.ids, fit.labels_):\n    print(name, cluster + 1)")
     return "\n".join(parts) + "\n"
+
+
+_CASES = "cases = np.array(sequences.weights)\nhmms = hmms.with_weights(cases / cases.sum())"
+_CASES_OF_PEOPLE = (
+    "of = np.array([hmms.ids.index(name) for name in sequences.groups])\n"
+    "cases = np.bincount(of, sequences.weights) / np.bincount(of)\nhmms = hmms.with_weights(cases / cases.sum())"
+)
 
 
 def _wrapped(commands: list[str]) -> str:
@@ -104,23 +117,25 @@ def _arguments_of_fit(options: dict[str, Any], n_states: Any, grouped: bool, emi
         "n_states": n_states, "n_mix": options["mix"], "covariance_type": repr(options["covariance"]),
         "topology": repr(options["topology"]), "groups": "sequences.groups" if grouped else None,
         "n_init": options["starts"], "max_iter": options["max_iter"], "random_state": options["seed"],
+        "method": None if options.get("method", "em") == "em" else repr(options["method"]),
     }  # fmt: skip
     return f"sequences, {_named(pairs)}"
 
 
-def _arguments_of_vhem(options: dict[str, Any], tau: int) -> str:
+def _arguments_of_vhem(job: dict[str, Any], options: dict[str, Any], tau: int, form: str | None) -> str:
     pairs = {
+        "polish": None if job["model"].get("polish", True) else False, "weight_form": form and repr(form),
         "n_states": options.get("center_states"), "tau": tau, "n_virtual": options.get("virtual") or 100.0,
         "n_init": options.get("restarts"), "max_iter": options["max_iter"], "random_state": options["seed"],
     }  # fmt: skip
-    return f"{options['clusters']}, {_named(pairs)}"
+    return f"{job['clusters']}, {_named(pairs)}"
 
 
-def _arguments_of_refining(options: dict[str, Any], emissions: dict[str, str]) -> str:
+def _arguments_of_refining(clusters: int, options: dict[str, Any], emissions: dict[str, str]) -> str:
     states = options.get("center_states") or "int(np.ceil(np.median(hmms.n_states)))"
     kinds = f"emissions={emissions}, " if emissions else ""
     return (
-        f"{options['clusters']}, {states}, {options['mix']}, {options['covariance']!r}, {options['topology']!r}, "
+        f"{clusters}, {states}, {options['mix']}, {options['covariance']!r}, {options['topology']!r}, "
         f"{kinds}random_state={options['seed']}"
     )
 

@@ -15,10 +15,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from vhem.app.estimate import Stage, crowd, seconds_left
 from vhem.app.progress import PROGRESS, Progress, begin_command
-from vhem.app.settings import Model, cluster_command, number_command, report_command, statistics_command
+from vhem.app.settings import AUTO, Model, cluster_command, number_command, report_command, statistics_command
 from vhem.app.store import NotFoundError, Record, Store, now
 from vhem.cli.commands import INTERRUPTED
+from vhem.cli.run_folder import RunFolder
 
 OUTPUT, OUT = "output.txt", "out"
 _PATIENCE = 5.0  # seconds until a process that was asked to stop is killed
@@ -85,6 +87,9 @@ class Queue:
             "bounds": progress.bounds, "notes": progress.notes, "steps": progress.steps,
         }  # fmt: skip
         told = {**job, "id": record.id, "progress": step, "stopping": record.id in self._stopping, "now": now()}
+        if job["state"] == "running" and job.get("stages"):
+            parts, factor = [Stage(*stage) for stage in job["stages"]], job.get("factor", 1.0)
+            told["left"] = seconds_left(parts, progress, now() - job["started"], factor)
         return {**told, "before": self._before(record)} if job["state"] == "queued" else told
 
     def _before(self, record: Record) -> list[dict[str, Any]]:
@@ -117,7 +122,7 @@ class Queue:
         self._running = record.id
         (record.folder / PROGRESS).write_text("", encoding="utf-8")
         self._progress.pop(record.id, None)
-        job = record.update(state="running", started=now(), ended=None, error=None)
+        job = record.update(state="running", started=now(), ended=None, error=None, crowd=crowd())
         try:
             end = await self._commands(record, job)
         finally:
@@ -139,7 +144,7 @@ class Queue:
             return await self._statistics(record, self._store.run(job["of"]))
         data = self._store.data(job["data"])
         table, out = self._store.table(data), record.folder / OUT
-        clusters = job["clusters"]
+        clusters = AUTO if job.get("probable") else job["clusters"]
         if clusters is None:
             model = Model.of(job["model"], 1)
             end = await self._command(record, number_command(table, job["roles"], model, *job["range"]))
@@ -153,7 +158,8 @@ class Queue:
         end = await self._command(record, [*cluster_command(table, job["roles"], model, out), "--overwrite"])
         if end:
             return end
-        record.update(clustering=now() - begun)
+        found = RunFolder(out).summary
+        record.update(clustering=now() - begun, clusters=len(found["clusters"]), odds=found.get("probabilities"))
         return await self.report(record)
 
     async def _statistics(self, record: Record, run: Record) -> int:

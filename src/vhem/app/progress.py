@@ -18,12 +18,12 @@ class Progress:
         self.command = ""  #: which of the run's commands is running
         self.step = ""  #: what it is doing
         self.steps: list[str] = []  #: what it has begun, in order
+        self.steps_now: list[str] = []  #: the same, of the command that is running
         self.done: float | None = None  #: share of the step, if known
         self.detail = ""
         self.bounds: list[list[float]] = []  #: rows of restart, iteration and bound, of the step
         self.notes: list[str] = []
         self.said: list[str] = []  #: lines that are not JSON: the command's last words
-        self.step_began = 0.0
 
     def refresh(self) -> None:
         """Read what was written since."""
@@ -46,18 +46,19 @@ class Progress:
         if not isinstance(told, dict):
             self.said.append(line)
         elif "command" in told:
-            self.command, self.said = told["command"], []
-            self._begin(told["command"], told.get("at", 0.0))
+            self.command, self.said, self.steps_now = told["command"], [], []
+            self._begin(told["command"])
         elif "step" in told:
-            self._begin(told["step"], told.get("at", 0.0))
+            self._begin(told["step"])
         elif "note" in told:
             self.notes.append(told["note"])
         else:
             self._advance(told)
 
-    def _begin(self, step: str, at: float) -> None:
-        self.step, self.done, self.detail, self.bounds, self.step_began = step, None, "", [], at
+    def _begin(self, step: str) -> None:
+        self.step, self.done, self.detail, self.bounds = step, None, "", []
         self.steps.append(step)
+        self.steps_now.append(step)
 
     def _advance(self, told: dict[str, Any]) -> None:
         self.done, self.detail = told.get("done"), told.get("detail", "")

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from vhem.app.comparison import NotComparableError, compare
-from vhem.app.estimate import statistics_seconds
+from vhem.app.estimate import statistics_seconds, statistics_stages
 from vhem.app.exports import commands_of, script_of, write_zip
 from vhem.app.jobs import OUT
 from vhem.app.questions import Answer, body_of, queue_of, run_of, store_of
@@ -86,7 +86,9 @@ async def queue_statistics(request: Request) -> Response:
     _finished(record)
     kept = ("data", "data_name", "title", "model", "roles", "clusters", "look")
     whole = record.read()
-    job = {name: whole[name] for name in kept if name in whole} | {"expected": statistics_seconds(whole)}
+    expected = statistics_seconds(whole)
+    job = {name: whole[name] for name in kept if name in whole}
+    job |= {} if expected is None else {"stages": statistics_stages(expected), "factor": 1.0}
     queued = store_of(request).new_run()
     queued.write({**job, "of": record.id, "range": None, "state": "queued", "made": now()})
     queue_of(request).add()

@@ -19,7 +19,11 @@ _LIMITS = {  # of the numbers that may be chosen
 }  # fmt: skip
 COMPARE = "compare"  #: the command that tests clusters, and the folder in that of a run where its tables are
 DRAWS = 49  #: data sets that the app has drawn for the bootstrap: half the command's, since somebody waits
-_CHOICES = {"covariance": ("diag", "full"), "topology": tuple(TOPOLOGIES), "per": ("auto", "sequence", "group")}
+_CHOICES = {
+    "covariance": ("diag", "full"), "topology": tuple(TOPOLOGIES), "per": ("auto", "sequence", "group"),
+    "method": ("em", "vb"),
+}  # fmt: skip
+AUTO = "auto"  #: as many clusters as are probable
 
 
 class ChoiceError(ValueError):
@@ -101,7 +105,7 @@ def explicit_roles(table: dict[str, Any]) -> dict[str, Any]:
 class Model:
     """How a table is clustered; None and empty mean the command's default."""
 
-    clusters: int
+    clusters: int | str  #: or "auto"
     states: str = "3"
     numbers: dict[str, Any] = field(default_factory=dict)
     choices: dict[str, str] = field(default_factory=dict)
@@ -109,7 +113,7 @@ class Model:
     emissions: dict[str, str] = field(default_factory=dict)  #: family by columns, as the command takes them
 
     @classmethod
-    def of(cls, given: Any, clusters: int) -> Model:
+    def of(cls, given: Any, clusters: int | str) -> Model:
         """Return what was chosen, or say what is wrong with it."""
         if not isinstance(given, dict):
             raise ChoiceError("The settings were not understood.")
@@ -120,7 +124,8 @@ class Model:
                 raise ChoiceError(f"{name} must be one of {', '.join(_CHOICES[name])}.")
         low, high = states_range(given.get("states", 3))
         states = str(low) if low == high else f"{low}-{high}"
-        k, kinds = _number({"clusters": clusters}, "clusters"), families(given.get("emissions") or {})
+        k = AUTO if clusters == AUTO else _number({"clusters": clusters}, "clusters")
+        kinds = families(given.get("emissions") or {})
         return cls(k, states, numbers, choices, bool(given.get("polish", True)), kinds)
 
     def arguments(self) -> list[str]:
@@ -152,7 +157,8 @@ def families(given: Any) -> dict[str, str]:
 
 
 _DEFAULTS: dict[str, Any] = {
-    "covariance": "diag", "topology": "ergodic", "per": "auto", "mix": 1, "starts": 5, "max_iter": 100, "seed": 0,
+    "covariance": "diag", "topology": "ergodic", "per": "auto", "method": "em", "mix": 1, "starts": 5, "max_iter": 100,
+    "seed": 0,
 }  # fmt: skip
 
 

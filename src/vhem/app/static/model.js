@@ -110,6 +110,7 @@ function clusters(page, who) {
         pages(page, "low", 1, top, "Smallest number of clusters to try"),
         " to ",
         pages(page, "high", 1, top, "Largest number of clusters to try"),
+        el("label", {}, "by", counting(page)),
       ),
       option(
         page,
@@ -133,6 +134,18 @@ function clusters(page, who) {
         pages(page, "high", 1, top, "Largest number of clusters"),
       ),
     ),
+  );
+}
+// How the number of clusters is found.
+function counting(page) {
+  const pick = (event) => (page.chosen.counting = event.target.value);
+  return el(
+    "select",
+    { "aria-label": "How the number of clusters is found", onchange: pick },
+    [
+      ["stability", "agreement of halves"],
+      ["probable", "probability (Bayes; up to 8)"],
+    ].map(([value, text]) => el("option", { value, selected: page.chosen.counting === value }, text)),
   );
 }
 function states(page) {
@@ -244,6 +257,19 @@ function more(page) {
         )
       : null,
     setting(
+      "How models are learned",
+      "Most likely: the usual way. Bayesian: safer where there are few observations per model; it finds the number of states itself if you give several.",
+      THUMBS.learning,
+      el(
+        "select",
+        { "aria-label": "How models are learned", onchange: (event) => (m.method = event.target.value) },
+        [
+          ["em", "most likely (EM)"],
+          ["vb", "Bayesian (VB)"],
+        ].map(([value, text]) => el("option", { value, selected: m.method === value }, text)),
+      ),
+    ),
+    setting(
       "Length of comparison (τ)",
       "Models are compared by the sequences they would produce, of this length. By default the typical length of yours.",
       THUMBS.tau,
@@ -342,6 +368,7 @@ function wish(page) {
   const model = { ...c.model, states: c.statesMode === "range" ? [c.statesLow, c.statesHigh] : c.states };
   model.page = {
     mode: c.mode,
+    counting: c.counting,
     k: c.k,
     low: c.low,
     high: c.high,
@@ -351,7 +378,7 @@ function wish(page) {
   };
   return {
     data: page.id,
-    mode: c.mode === "auto" ? "auto" : "given",
+    mode: c.mode !== "auto" ? "given" : c.counting === "probable" ? "probable" : "auto",
     clusters: c.mode === "one" ? c.k : [c.low, c.high],
     model,
   };

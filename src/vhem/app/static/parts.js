@@ -64,12 +64,12 @@ export function dropZone({ label, hint, accept, onfile, onfiles = null, small = 
   });
   return el("div", {}, zone, input);
 }
-export const CLUSTERS = (run) =>
-  run.clusters
-    ? run.clusters === 1
-      ? "1 cluster"
-      : `${run.clusters} clusters`
-    : `${run.range[0]} to ${run.range[1]} clusters, chosen automatically`;
+export function CLUSTERS(run) {
+  if (run.clusters) return run.clusters === 1 ? "1 cluster" : `${run.clusters} clusters`;
+  return run.range
+    ? `${run.range[0]} to ${run.range[1]} clusters, chosen automatically`
+    : "as many clusters as are probable";
+}
 export const TITLE = (run) => `${run.of ? "Statistics of " : ""}${run.data_name}: ${CLUSTERS(run)}`;
 export const STATES = { queued: "waiting", running: "running", done: "done", failed: "failed", stopped: "stopped" };
 

@@ -47,6 +47,15 @@ export async function showResult(main, run) {
 }
 // Which numbers of clusters were tried, and why this one was kept.
 function why(run) {
+  if (run.odds) {
+    const shown = Object.entries(run.odds).filter(([, p]) => p >= 0.005);
+    const words = shown.map(([k, p]) => `${k}: ${p.toFixed(2)}`).join(", ");
+    return el(
+      "p",
+      { class: "hint" },
+      `${CLUSTERS(run)}, the most probable number (probability by number of clusters: ${words}).`,
+    );
+  }
   if (!run.numbers) return null;
   const { n_clusters, stability } = run.numbers;
   const tried = n_clusters.map((k, i) => `${k}: ${stability[i].toFixed(2)}`).join(", ");

@@ -104,7 +104,7 @@ function update(page, run) {
   page.bar.firstChild.style.setProperty("width", `${share ?? 100}%`);
   if (share === null) page.bar.removeAttribute("aria-valuenow");
   else page.bar.setAttribute("aria-valuenow", share);
-  const left = timeLeft(run, passed);
+  const left = timeLeft(run);
   page.detail.textContent = [step, progress.detail, `${duration(passed)} so far`, left].filter(Boolean).join(" · ");
   if (progress.bounds.length > 1)
     page.curve.replaceChildren(
@@ -122,9 +122,7 @@ function stagesOf(run) {
     return [[`${COMMANDS[name]}${inner}`, state]];
   });
 }
-function timeLeft(run, passed) {
+function timeLeft(run) {
   if (run.progress.command === "report") return "almost done";
-  if (!run.expected) return null;
-  const left = run.expected - passed;
-  return left > 1 ? `about ${duration(left)} left` : "takes longer than expected";
+  return run.left ? `about ${duration(run.left)} left` : null;
 }

@@ -145,6 +145,13 @@ export const THUMBS = {
       line("M8,60C25,50 40,26 110,24"),
       line("M8,60C20,30 40,12 110,10", 3),
     ),
+  learning: () =>
+    thumb(
+      "One best value, or all that are probable",
+      line("M10,60H50M30,60V14", 2.4),
+      dot(30, 14, 5),
+      line("M64,60C76,60 78,18 88,18S100,60 112,60Z", 2.4),
+    ),
   seed: () =>
     thumb(
       "Two dice",
