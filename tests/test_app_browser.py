@@ -1,5 +1,6 @@
 """The app in a real browser: the whole way, with mouse and keyboard, and nothing that leaves this machine."""
 
+import json
 import os
 import re
 import signal
@@ -13,8 +14,12 @@ from helpers import faces_folder
 from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.select import Select
 from test_app import write_table
+from test_app_tables import write_lives
 from test_report_browser import EVIL, browser, complaints, requests_made
+
+from vhem.app import settings
 
 __all__ = ["browser"]  # a fixture
 
@@ -135,7 +140,8 @@ def way(browser, app):
     find(browser, "#model")
     wait_for(lambda: "Takes about" in text_of(browser))
     seen["estimate"] = text_of(browser, ".estimate")
-    set_number(browser, "Number of clusters", 3)
+    set_number(browser, "Smallest number of clusters", 3)
+    set_number(browser, "Largest number of clusters", 4)
     press(browser, "Run")
     find(browser, ".stages, iframe.report")
     seen["run"] = text_of(browser)
@@ -152,6 +158,14 @@ def way(browser, app):
 def small(way):
     """A finished run, for what comes after it."""
     return way["id"]
+
+
+@pytest.fixture
+def both(app, way):
+    """The same, with three and with four clusters."""
+    other = next(run["id"] for run in app.get("/api/overview")["runs"] if run["clusters"] == 4)
+    wait_for(lambda: app.get(f"/api/runs/{other}")["state"] == "done")
+    return way["id"], other
 
 
 def test_from_the_example_to_a_report(way, app):
@@ -187,6 +201,58 @@ def test_categories_are_drawn_as_cells_with_names(page, tmp_path):
     find(page, "#understood[data-whole=true]")
     assert len(page.find_elements(By.CSS_SELECTOR, ".thumbs svg rect:not(.frame)")) == 4 * 2  # a cell per stretch
     assert {"page: cart", "page: search"} == set(text_of(page, ".keys").splitlines())
+
+
+@pytest.fixture(scope="module")
+def lives(app, tmp_path_factory):
+    """A wide table that the app has."""
+    path = write_lives(tmp_path_factory.mktemp("lives") / "lives.csv", before="age ")
+    return json.loads(app.ask("POST", "/api/data?name=lives.csv", path.read_bytes())[2])["id"]
+
+
+def test_a_wide_table_is_recognised_and_its_series_are_changed(page, lives):
+    go(page, f"#/data/{lives}")
+    shown(page, "its moments are the columns age 1 to age 8")
+    assert text_of(page, ".preview").count("moment") == 8
+    Select(find(page, "#series-0-2")).select_by_visible_text("age 6")
+    shown(page, "its moments are the columns age 1 to age 6")
+    Select(find(page, "select[aria-label='Role of column weight']")).select_by_visible_text("weight")
+    wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".role.weights"))
+    assert "age 6" in text_of(page, ".understood")
+    Select(find(page, "#layout")).select_by_visible_text("one observation")
+    shown(page, "per sequence\n1\n")
+    Select(find(page, "#layout")).select_by_visible_text("a whole sequence")
+    shown(page, "its moments are the columns")
+
+
+def test_several_files_are_put_together(page, tmp_path):
+    for k in range(3):
+        (tmp_path / f"person{k}.csv").write_text("trial,x\n" + "".join(f"{i // 4},{i % 4}.5\n" for i in range(8)))
+    find(page, "input[type=file]").send_keys("\n".join(str(tmp_path / f"person{k}.csv") for k in range(3)))
+    shown(page, "3 files: what are they to each other?")
+    assert barriers(page) == []
+    press(page, "Put them below one another")
+    find(page, "#understood[data-whole=true]")
+    assert "6 sequences of 3 people" in text_of(page)
+
+
+@pytest.mark.slow
+def test_statistics_to_their_end(page, app, tmp_path, monkeypatch):
+    monkeypatch.setattr(settings, "DRAWS", 10)
+    drop(page, write_table(tmp_path / "tested.csv"))
+    run_quickly(page)
+    find(page, "iframe.report")
+    press(page, "Statistics")
+    press(page, "Test the clusters")
+    shown(page, "Statistics of tested.csv")
+    find(page, "iframe.report")  # it returns to the run by itself
+    assert "Statistics of" not in text_of(page)
+    in_report(page)
+    wait_for(lambda: "Statistics" in text_of(page, "body"))
+    assert "bootstrap" in text_of(page, "body")
+    page.switch_to.default_content()
+    press(page, "Take away")
+    assert "vhem compare clusters-2 --bootstrap 10" in text_of(page, "#commands")
 
 
 def test_stopped_runs_are_resumed_from_the_list_and_waiting_ones_say_for_what(page, app):
@@ -303,30 +369,59 @@ def test_barriers_would_be_found(page):
     assert found >= {"image-alt", "label"}
 
 
+def scheme(browser, name):
+    """Have the browser prefer light or dark pages."""
+    features = [{"name": "prefers-color-scheme", "value": name}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+
+def check(page, place):
+    """A page has no barrier, and nothing sticks out of it."""
+    wide = page.execute_script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wide <= 0, f"{place} sticks out by {wide} pixels"
+    assert barriers(page) == [], place
+
+
+@pytest.fixture
+def odd_runs(app, small):
+    """Runs in every other state, which only their descriptions know."""
+    job = {key: value for key, value in app.store.run(small).read().items() if key != "id"}
+    ends = {"failed": {"error": "Not enough rows."}, "stopped": {}}
+    made = {state: app.store.new_run() for state in ends}
+    for state, more in ends.items():
+        made[state].write({**job, **more, "state": state, "made": 1.0})
+    yield [f"#/run/{record.id}" for record in made.values()]
+    for record in made.values():
+        record.remove()
+
+
+@pytest.mark.parametrize("colours", ["light", "dark"])
 @pytest.mark.parametrize("width", [400, pytest.param(1280, marks=pytest.mark.slow), 1600])
-def test_no_barriers_and_nothing_sticks_out(page, app, small, width):
-    data = app.get(f"/api/runs/{small}")["data"]
+def test_no_barriers_and_nothing_sticks_out(page, app, both, odd_runs, lives, width, colours):
+    data = app.get(f"/api/runs/{both[0]}")["data"]
     places = {"#/": ".drop", f"#/data/{data}": "#understood[data-whole=true]", f"#/model/{data}": "#model"}
-    places |= {"#/runs": ".rows", f"#/run/{small}": "iframe.report", f"#/new/{small}": ".drop"}
+    places |= {"#/runs": ".rows", f"#/new/{both[0]}/{data}": "main a.button", f"#/data/{lives}": "#series-0-1"}
+    places |= dict.fromkeys(odd_runs, ".onward .button")
     resize(page, width)
-    for place, sign in places.items():
-        go(page, place)
-        find(page, sign)
-        if place.startswith("#/model"):
-            page.execute_script("document.querySelector('details').open = true")
-        if place.startswith("#/run/"):
-            press(page, "Names and colours")
-            find(page, "#look-title")
-        wide = page.execute_script("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert wide <= 0, f"{place} sticks out by {wide} pixels"
-        assert barriers(page) == [], place
-    scheme = [{"name": "prefers-color-scheme", "value": "dark"}]
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": scheme})
-    for place in (f"#/data/{data}", f"#/model/{data}"):
-        go(page, place)
-        find(page, places[place])
-        assert barriers(page) == [], f"{place}, dark"
-    page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    scheme(page, colours)
+    try:
+        for place, sign in places.items():
+            go(page, place)
+            find(page, sign)
+            page.execute_script("document.querySelectorAll('details').forEach((fold) => (fold.open = true))")
+            check(page, place)
+        go(page, f"#/run/{both[0]}")
+        find(page, "iframe.report")
+        for tab in ("Take away", "Names and colours", "Statistics", "Compare"):
+            press(page, tab)
+            check(page, tab)
+        go(page, f"#/compare/{both[0]}/{both[1]}")
+        page.switch_to.frame(find(page, f"iframe[src*='{both[1]}']"))
+        find(page, ".pair")
+        check(page, "comparison")
+    finally:
+        page.switch_to.default_content()
+        scheme(page, "light")
 
 
 def test_the_way_by_keyboard(page):
@@ -359,35 +454,31 @@ def test_the_spreadsheet_of_the_emhmm_toolbox(page):
     page.switch_to.default_content()
 
 
-@pytest.mark.slow
-def test_several_numbers_of_clusters_and_comparing_them(page, app, tmp_path):
-    drop(page, write_table(tmp_path / "several.csv"))
-    find(page, "#understood[data-whole=true]")
-    press(page, "Continue")
-    find(page, "#model")
-    set_number(page, "Smallest number of clusters", 2)
-    set_number(page, "Largest number of clusters", 3)
-    set_number(page, "Number of states", 2)
-    press(page, "Run")
-    wait_for(lambda: "#/run/" in page.current_url)
-    wait_for(lambda: all(run["state"] == "done" for run in app.get("/api/overview")["runs"]), 300)
-    page.refresh()
-    slider = find(page, "#k")
-    slider.send_keys(Keys.ARROW_RIGHT)
-    shown(page, "several.csv: 3 clusters")
+def test_a_slider_moves_between_numbers_of_clusters(page, both):
+    go(page, f"#/run/{both[0]}")
+    find(page, "#k").send_keys(Keys.ARROW_RIGHT)
+    shown(page, "fixations.csv: 4 clusters")
+    assert page.current_url.endswith(both[1])
+    find(page, "#k").send_keys(Keys.ARROW_LEFT)
+    shown(page, "fixations.csv: 3 clusters")
+
+
+def test_two_runs_are_compared(page, both):
+    go(page, f"#/run/{both[0]}")
+    find(page, "iframe.report")
     press(page, "Compare")
     press(page, "Side by side")
     shown(page, "Two runs side by side")
     page.switch_to.frame(find(page, "iframe.report"))
-    wait_for(lambda: len(page.find_elements(By.CSS_SELECTOR, ".pair")) == 3)
-    assert "of 12 members are in clusters that correspond" in text_of(page, "#sentence")
+    wait_for(lambda: len(page.find_elements(By.CSS_SELECTOR, ".pair")) == 4)
+    assert "of 40 members are in clusters that correspond" in text_of(page, "#sentence")
     page.switch_to.default_content()
 
 
 @pytest.mark.slow
 def test_new_people(page, app, small, tmp_path):
     go(page, f"#/new/{small}")
-    find(page, "#main h1")
+    shown(page, "New people")
     drop(page, write_table(tmp_path / "new.csv", n_viewers=4, n_trials=2))
     press(page, "Find their clusters")
     find(page, "section table")

@@ -72,11 +72,6 @@ def seconds(facts: dict[str, Any], n_values: int, given: dict[str, Any], numbers
     return float(sum(stage.seconds for stage in stages(facts, n_values, given, numbers, compare)))
 
 
-def statistics_stages(expected: float) -> list[Stage]:
-    """Return the parts of the statistics of a run, which are known to take so many seconds."""
-    return [Stage(COMPARE, "", _START), Stage(COMPARE, "comparing", expected), Stage("report", "", _START)]
-
-
 def seconds_left(parts: list[Stage], progress: Progress, passed: float, factor: float) -> float | None:
     """Return how long a run will still take, at the speed that it has had so far.
 
@@ -111,10 +106,28 @@ def _place(parts: list[Stage], progress: Progress) -> int | None:
     return max(begun, default=None)
 
 
-def statistics_seconds(job: dict[str, Any]) -> float | None:
-    """Return how long the statistics of a run take at most: each fold and each draw clusters again."""
-    once = job.get("clustering")
-    return None if once is None else float((2 * DRAWS + _FOLDS) * max(once - _START, once / 4))
+class Statistics(NamedTuple):
+    """How long the statistics of a run take at most: each fold and each draw clusters again."""
+
+    stages: list[Stage]
+    factor: float  #: how much longer than they say things took in that run
+
+    def seconds(self) -> float:
+        """Return how long all of it takes."""
+        return self.factor * sum(stage.seconds for stage in self.stages)
+
+
+def statistics_of(job: dict[str, Any]) -> Statistics | None:
+    """Return how long the statistics of a finished run take, if it is known how long the run took."""
+    if not job.get("stages") or not job.get("ended"):
+        return None
+    parts = [Stage(*part) for part in job["stages"]]
+    once = sum(part.seconds for part in parts if part.command == "cluster" and part.step)
+    testing = Stage(COMPARE, "comparing", (2 * DRAWS + _FOLDS) * once)
+    return Statistics(
+        [Stage(COMPARE, "", _START), testing, Stage("report", "", _START)],
+        (job["ended"] - job["started"]) / job["estimate"],
+    )
 
 
 def machine_factor(store: Store) -> float:

@@ -154,12 +154,11 @@ class Queue:
             clusters = int(numbers["best"]["stability"])
             record.update(clusters=clusters, numbers=numbers)
         model = Model.of(job["model"], clusters)
-        begun = now()
         end = await self._command(record, [*cluster_command(table, job["roles"], model, out), "--overwrite"])
         if end:
             return end
         found = RunFolder(out).summary
-        record.update(clustering=now() - begun, clusters=len(found["clusters"]), odds=found.get("probabilities"))
+        record.update(clusters=len(found["clusters"]), odds=found.get("probabilities"))
         return await self.report(record)
 
     async def _statistics(self, record: Record, run: Record) -> int:

@@ -46,11 +46,11 @@ def look(path: Path, roles: dict[str, Any], whole: bool) -> dict[str, Any]:
     begin = time.perf_counter()
     partial = not (whole or roles.get("join")) and extension(path) in TEXT and path.stat().st_size > _LARGE
     found = _looked_at(path, roles, partial)
-    names = [column["name"] for column in found["columns"]]
-    if not roles.keys() & _SAID and (found["problem"] or found["facts"]["longest"] == 1):
-        likely = [list(one) for one in likely_series(names)]
-        wide = _looked_at(path, {**roles, "wide": likely}, partial) if likely else found
+    likely = [list(one) for one in likely_series([column["name"] for column in found["columns"]])]
+    if likely and not roles.keys() & _SAID and (found["problem"] or found["facts"]["longest"] == 1):
+        wide = _looked_at(path, {**roles, "wide": likely}, partial)
         found = found if wide["problem"] else wide
+    found["likely"] = likely
     found["seconds"] = round(time.perf_counter() - begin, 2)
     return found
 

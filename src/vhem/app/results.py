@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, Response
 
 from vhem.app.comparison import NotComparableError, compare
-from vhem.app.estimate import statistics_seconds, statistics_stages
+from vhem.app.estimate import statistics_of
 from vhem.app.exports import commands_of, script_of, write_zip
 from vhem.app.jobs import OUT
 from vhem.app.questions import Answer, body_of, queue_of, run_of, store_of
@@ -35,13 +35,13 @@ async def about(request: Request) -> Response:
     run, job = _finished(record), record.read()
     sizes = [len(row["members"]) for row in run.summary["clusters"]]
     states = max(len(row["states"]) for row in run.summary["clusters"])
-    picture = store.picture(store.data(job["data"]))
+    picture, expected = store.picture(store.data(job["data"])), statistics_of(job)
     return JSONResponse(
         {
             "sizes": sizes, "states": states, "dims": _n_dims(run.summary["clusters"][0]["states"][0]),
             "commands": commands_of(store, record), "siblings": _siblings(store, record),
             "picture": picture is not None,
-            "statistics": (run.path / COMPARE).is_dir(), "draws": DRAWS, "expected": statistics_seconds(job),
+            "statistics": (run.path / COMPARE).is_dir(), "draws": DRAWS, "expected": expected and expected.seconds(),
             "files": sorted(name for name in _FILES if (run.path / name).is_file()), "numbers": job.get("numbers"),
             "others": [_named(other) for other in store.all_runs() if _is_done(other) and other.id != record.id],
         }
@@ -86,9 +86,9 @@ async def queue_statistics(request: Request) -> Response:
     _finished(record)
     kept = ("data", "data_name", "title", "model", "roles", "clusters", "look")
     whole = record.read()
-    expected = statistics_seconds(whole)
+    expected = statistics_of(whole)
     job = {name: whole[name] for name in kept if name in whole}
-    job |= {} if expected is None else {"stages": statistics_stages(expected), "factor": 1.0}
+    job |= {} if expected is None else expected._asdict()
     queued = store_of(request).new_run()
     queued.write({**job, "of": record.id, "range": None, "state": "queued", "made": now()})
     queue_of(request).add()

@@ -283,11 +283,16 @@ function layout(page, found, wide) {
         id: "layout",
         onchange: (event) =>
           event.target.value === "wide"
-            ? set([["state", free[0] || names[0], free[free.length - 1] || names[names.length - 1]]], [])
+            ? set(
+                found.likely.length
+                  ? found.likely
+                  : [["state", free[0] || names[0], free[free.length - 1] || names[0]]],
+                [],
+              )
             : read({ ...reading(), long: true }),
       },
-      el("option", { value: "long", selected: !wide }, "one observation (the table is long)"),
-      el("option", { value: "wide", selected: Boolean(wide) }, "a whole sequence (the table is wide)"),
+      el("option", { value: "long", selected: !wide }, "one observation"),
+      el("option", { value: "wide", selected: Boolean(wide) }, "a whole sequence"),
     ),
   );
   return el(
