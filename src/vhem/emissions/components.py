@@ -9,16 +9,16 @@ with a subclass; docs/extending.md walks through an example.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.errors import InputError
-from vhem._support.immutable import frozen
 from vhem._support.places import Names
+from vhem.emissions.block import Block
 
 #: What an M-step divides: sums with the leading axes of the components, "count" (Σ u) and the family's own.
 Sums = dict[str, FloatArray]
@@ -74,65 +74,23 @@ class Number(NamedTuple):
         return gap if self.period is None else (gap + self.period / 2) % self.period - self.period / 2
 
 
-class Components(ABC):
+class Components(Block):
     """Distributions of one family. Immutable, except by the loops that created them."""
-
-    family: ClassVar[str]  #: in files, messages and engines
-    fields: ClassVar[tuple[str, ...]]  #: the names of the arrays
-
-    # -- arrays: everything generic is built on these
-
-    @property
-    @abstractmethod
-    def lead(self) -> tuple[int, ...]:
-        """The leading axes."""
 
     @property
     @abstractmethod
     def n_dims(self) -> int:
         """Columns of a frame."""
 
-    def arrays(self) -> dict[str, FloatArray]:
-        """Return the parameters by name."""
-        return {name: getattr(self, name) for name in self.fields}
-
-    @property
-    def layout(self) -> Any:
-        """The family in plain data, as files hold it."""
-        return self.family
-
     @property
     def kind(self) -> str:
         """What two sets of components must have in common to be compared: the family and its options."""
         return self.family
 
-    @classmethod
-    def of(cls, *arrays: FloatArray) -> Self:
-        """Return components of these arrays exactly as they are; a constructor may add axes that users leave out."""
-        return cls(*arrays)
-
-    def map(self, change: Callable[[FloatArray], FloatArray]) -> Self:
-        """Return components with every array changed in the same way, along leading axes."""
-        return self.of(*(change(getattr(self, name)) for name in self.fields))
-
-    def take(self, index: Any) -> Self:
-        """Return the components at `index` of the leading axes."""
-        return self.map(lambda array: array[index])
-
     def reshaped(self, *lead: int) -> Self:
         """Return the same components under other leading axes."""
         old = len(self.lead)
         return self.map(lambda array: array.reshape(*lead, *array.shape[old:]))
-
-    def put(self, index: Any, other: Self) -> None:
-        """Overwrite the components at `index`."""
-        for name in self.fields:
-            getattr(self, name)[index] = getattr(other, name)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self], join: Callable[..., FloatArray] = np.concatenate) -> Self:
-        """Return several blocks as one, along their first axis (`np.stack`: along a new one)."""
-        return cls.of(*(join([getattr(part, name) for part in parts]) for name in cls.fields))
 
     @abstractmethod
     def matched(self, others: Sequence[Self]) -> Self:
@@ -163,18 +121,6 @@ class Components(ABC):
     @abstractmethod
     def checked(self, used: BoolArray, mix_weights: FloatArray, names: Names) -> Self:
         """Return components (K, S, M) with harmless padding, if those of states in use (K, S) are valid."""
-
-    def frozen(self) -> Self:
-        """Return components whose arrays are read-only."""
-        return self.map(frozen)
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        pairs = zip(self.arrays().values(), other.arrays().values(), strict=True)
-        return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
-
-    __hash__ = None  # type: ignore[assignment]
 
     # -- frames
 

@@ -7,14 +7,13 @@ that is why variational Bayes runs on the same kernels as maximum likelihood. A 
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple, Self
+from abc import abstractmethod
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from vhem._support.arrays import FloatArray
-from vhem._support.immutable import frozen
+from vhem.emissions.block import Block
 from vhem.emissions.components import Components, Sums
 
 
@@ -32,55 +31,8 @@ class Updated(NamedTuple):
     far: bool
 
 
-class Conjugate(ABC):
+class Conjugate(Block):
     """Distributions of the parameters of one family's components."""
-
-    family: ClassVar[str]  #: of the components
-    fields: ClassVar[tuple[str, ...]]  #: the names of the arrays
-
-    @property
-    @abstractmethod
-    def lead(self) -> tuple[int, ...]:
-        """The leading axes."""
-
-    @property
-    def layout(self) -> Any:
-        """The family in plain data, as files hold it."""
-        return self.family
-
-    def arrays(self) -> dict[str, FloatArray]:
-        """Return the parameters by name."""
-        return {name: getattr(self, name) for name in self.fields}
-
-    def map(self, change: Callable[[FloatArray], FloatArray]) -> Self:
-        """Return distributions with every array changed in the same way, along leading axes."""
-        return type(self)(*(change(getattr(self, name)) for name in self.fields))
-
-    def take(self, index: Any) -> Self:
-        """Return the distributions at `index` of the leading axes."""
-        return self.map(lambda array: array[index])
-
-    def put(self, index: Any, other: Self) -> None:
-        """Overwrite the distributions at `index`."""
-        for name in self.fields:
-            getattr(self, name)[index] = getattr(other, name)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self]) -> Self:
-        """Return several blocks as one, along their first axis."""
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.fields))
-
-    def frozen(self) -> Self:
-        """Return distributions whose arrays are read-only."""
-        return self.map(frozen)
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        pairs = zip(self.arrays().values(), other.arrays().values(), strict=True)
-        return all(np.array_equal(a, b) for a, b in pairs)
-
-    __hash__ = None  # type: ignore[assignment]
 
     @abstractmethod
     def padding(self) -> Self:

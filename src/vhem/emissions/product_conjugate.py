@@ -56,9 +56,9 @@ class ProductConjugate(Conjugate):
             mine.put(index, theirs)
 
     @classmethod
-    def joined(cls, parts: Sequence[Self]) -> ProductConjugate:
+    def joined(cls, parts: Sequence[Self], join: Callable[..., FloatArray] = np.concatenate) -> ProductConjugate:
         """Return several blocks as one, along their first axis."""
-        return parts[0]._of([same[0].joined(same) for same in zip(*(p.parts for p in parts), strict=True)])
+        return parts[0]._of([same[0].joined(same, join) for same in zip(*(p.parts for p in parts), strict=True)])
 
     def padding(self) -> ProductConjugate:
         """Return one harmless distribution."""
