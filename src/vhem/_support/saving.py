@@ -248,6 +248,8 @@ def _is_of_type(value: Any, hint: Any) -> bool:
     origin, inside = get_origin(hint), get_args(hint)
     if hint is Any:
         return True
+    if hasattr(origin, "__value__"):  # an alias that opens on demand: NDArray, from NumPy 2.5 on
+        return _is_of_type(value, origin.__value__[inside])
     if origin in (Union, UnionType):
         return any(_is_of_type(value, choice) for choice in inside)
     if origin is np.ndarray:

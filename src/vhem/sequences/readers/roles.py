@@ -101,11 +101,8 @@ def given_or_guessed(
         free = [name for name in free if name not in like_time]
     chosen = listed(values)
     if values is None:
-        naming = _ID | _SUBJECT | _TRIAL | _GROUP  # their numbers are names, not measurements
-        left = [n for n in free if n not in (*ids, group) and _plain(n) not in naming]
-        chosen = [n for n in left if is_numeric(n)]
-        if not chosen and not asked.categories:
-            chosen = [n for n in left if is_category(n)]
+        left = [name for name in free if name not in (*ids, group)]
+        chosen = _guessed_values(left, is_numeric, is_category if not asked.categories else lambda _: False)
     guessed = [n for n in chosen if n not in asked.categories and not is_numeric(n) and is_category(n)]
     categories = {**asked.categories, **dict.fromkeys(guessed)}
     place = {name: k for k, name in enumerate(columns)}
@@ -118,6 +115,15 @@ def given_or_guessed(
     used = {*ids, *listed(time), *chosen, *listed(group), *listed(asked.weights)}
     ignored = [name for name in columns if name not in used]
     return Roles(ids, time, chosen, group, ignored, categories, tuple(guessed), asked.weights)
+
+
+def _guessed_values(
+    free: list[str], is_numeric: Callable[[str], bool], is_category: Callable[[str], bool]
+) -> list[str]:
+    """Return the columns of numbers, or of categories if there are none."""
+    naming = _ID | _SUBJECT | _TRIAL | _GROUP  # their numbers are names, not measurements
+    left = [name for name in free if _plain(name) not in naming]
+    return [name for name in left if is_numeric(name)] or [name for name in left if is_category(name)]
 
 
 def check_known(told: Iterable[str], columns: list[str]) -> None:
