@@ -14,7 +14,7 @@ import numpy as np
 
 import vhem
 from vhem.datasets import load_measles
-from vhem.plotting import plot_h3m, plot_sequence
+from vhem.plotting import plot_h3m, plot_hmm, plot_sequence
 
 measles = load_measles()
 medium = np.flatnonzero(measles.covariates["population"] < 100_000)  # large cities are a world of their own
@@ -30,6 +30,7 @@ print(towns)
 hmms = vhem.fit_hmms(towns, n_states=3, emissions="negativebinomial", random_state=0)
 largest = int(np.argmax(population))
 plot_sequence(hmms[largest], towns[largest])
+plot_hmm(hmms[largest], names=["cases"], sequences=[towns[largest]])  # over a histogram of the weeks
 
 # %%
 # Kinds of towns
