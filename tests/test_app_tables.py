@@ -113,6 +113,6 @@ def test_joined_wide_tables_are_run_and_repeated_from_the_zip(app, tmp_path):
         f"/api/data/{data}/look", {"roles": {"wide": [["s", "m1", "m8"]], "weights": "weight"}, "keep": True}
     )
     assert (found["problem"], found["roles"]["values"]) == (None, ["work", "home"])
-    run = started(app, data, polish=False)
+    run = started(app, data)
     ended(app, run)
     check_repeated(app, run, tmp_path / "again")

@@ -202,3 +202,13 @@ def test_given_hmms_say_how_many_states():
 def test_other_words_for_states_are_refused():
     with pytest.raises(ValueError, match="n_states"):
         SequenceClustering(2, "many").fit([np.zeros((5, 1)) + i for i in range(4)])
+
+
+def test_clusters_that_the_likelihood_would_empty_are_kept():
+    """Half of the people change early, half late: one HMM explains both, but two clusters were asked for."""
+    rows = [np.array(["school"] * (2 + 4 * (k % 2)) + ["work"] * (6 - 4 * (k % 2))) for k in range(16)]
+    lives = vhem.Sequences(rows, channels=["life"], categories=True)
+    with pytest.warns(vhem.FitWarning, match="1 cluster would have no items, so the clusters of the HMMs are kept"):
+        fit = SequenceClustering(2, 2, random_state=0).fit(lives)
+    assert adjusted_rand_score(np.arange(16) % 2, fit.labels_) == 1.0
+    np.testing.assert_array_equal(fit.stages_["em"], fit.stages_["hmms"])

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.cluster.hierarchy import cut_tree
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.errors import Count, FitWarning, warn
 from vhem.em.cluster_starts import ward_tree
 from vhem.em.fitting import FitPlan
 from vhem.em.genetic import Effort, evolved
@@ -51,6 +52,11 @@ class Candidate(NamedTuple):
     objective: float
     scores: FloatArray  #: (n, K) how well every item fits every cluster, but for a constant per item
     state: Any = None  #: of varying items, to be trained further
+
+    @property
+    def n_used(self) -> int:
+        """Clusters that have items; the likelihood alone may prefer to leave one empty."""
+        return len(np.unique(self.responsibilities.argmax(axis=1)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +104,7 @@ class Polish:
         """Look for better solutions than some candidates; returns all that are to be considered."""
         # Likelihoods prefer some clusters of Gaussians that are wrong, made of several pieces.
         gaussian = isinstance(self.batch.emissions, Gaussian)
-        return self._moved(candidates, rng) if gaussian else [self._evolved(candidates, rng)]
+        return self._moved(candidates, rng) if gaussian else [self._evolved(candidates, rng), *candidates]
 
     def _evolved(self, candidates: list[Candidate], rng: np.random.Generator) -> Candidate:
         """Let candidates trade their clusters: likelihoods of categories and counts have many local optima."""
@@ -141,10 +147,28 @@ class Polish:
         """Return the best candidate, trained further, with the responsibilities that all vote for."""
         best = max(candidates, key=lambda one: one.objective)
         if best.state is None:
-            return self._converged(best)
+            fullest = max(candidates, key=lambda one: (one.n_used, one.objective))
+            if fullest.n_used < len(np.unique(fullest.first)):
+                return self._as_it_began(fullest)
+            done = self._converged(fullest)
+            return done if done.n_used == fullest.n_used else fullest
         done = self._varied(best, _ITERATIONS[self.plan.shape.covariance_type][1])
         voters = [done._replace(objective=one.objective) if one is best else one for one in candidates]
         return elected(voters)._replace(objective=done.objective)
+
+    def _as_it_began(self, emptied: Candidate) -> Candidate:
+        """Return the parts that a candidate started from, with an HMM each; EM left one of them without items."""
+        K, labels = self.n_clusters, emptied.first
+        warn(
+            FitWarning(
+                "by the likelihood of the sequences, {n:cluster} would have no items, so the clusters of the HMMs are "
+                "kept", "ask for fewer clusters", n=Count(K - emptied.n_used),
+            )
+        )  # fmt: skip
+        every, rng = np.arange(len(self.batch.groups)), np.random.default_rng(0)
+        models = fit_parts(self.batch, every, labels[self.batch.groups], K, self.plan, rng)
+        z = np.eye(K)[labels]
+        return emptied._replace(after_em=labels, models=models, weights=z.mean(axis=0), responsibilities=z)
 
     def _converged(self, best: Candidate) -> Candidate:
         problem = item_problem(self.batch, best.models, self.plan.n_threads)

@@ -81,10 +81,17 @@ def disconnected_centers(
     found = []
     for k, S in enumerate(h3m.n_states):
         pieces = _pieces(share[k, :S], h3m.transmat[k, :S, :S], T)
-        members = None if hmms is None or labels is None else hmms[np.flatnonzero(np.asarray(labels) == k)]
-        if len(pieces) > 1 and T > 1 and (members is None or _kept_apart(h3m[k], pieces, members, T)):
+        if len(pieces) > 1 and T > 1 and (hmms is None or labels is None or _joins(h3m[k], pieces, hmms, labels, k, T)):
             found.append(Pieces(h3m.ids[k], k, pieces, [float(share[k, states].sum()) for states in pieces]))
     return found
+
+
+def _joins(
+    center: HMM, pieces: list[list[int]], hmms: H3M, labels: Sequence[int] | IntArray, k: int, length: int
+) -> bool:
+    """Whether the members of cluster k, if it has any, keep to different pieces."""
+    own = np.flatnonzero(np.asarray(labels) == k)
+    return bool(len(own)) and _kept_apart(center, pieces, hmms[own], length)
 
 
 def _kept_apart(center: HMM, pieces: list[list[int]], members: H3M, length: int) -> bool:
