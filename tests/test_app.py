@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import vhem
 from vhem.app.comparison import NotComparableError, compare
 from vhem.app.estimate import Stage, machine_factor, seconds, seconds_left
+from vhem.app.jobs import Queue
 from vhem.app.preview import look
 from vhem.app.problems import bad_cells, emptied
 from vhem.app.progress import Progress, begin_command
@@ -277,6 +278,18 @@ def test_roles_are_made_explicit():
     }
     assert table_arguments(explicit_roles(table)) == ["--values=x", "--decimal=,", "--one-sequence"]
     assert explicit_roles({**table, "file": "t.npz"}) == {"decimal": ","}
+
+
+def test_a_waiting_run_says_for_what(tmp_path):
+    store = Store(tmp_path)
+    job = {"data": "0" * 12, "clusters": 2, "range": None}
+    running, statistics, waiting, later = (store.new_run() for _ in range(4))
+    running.write({**job, "data_name": "first.csv", "made": 1.0, "state": "running"})
+    statistics.write({**job, "data_name": "old.csv", "made": 2.0, "state": "stopped"})
+    waiting.write({**job, "data_name": "second.csv", "made": 3.0, "state": "queued"})
+    later.write({**job, "data_name": "third.csv", "made": 4.0, "state": "queued"})
+    before = Queue(store).status(later)["before"]  # a queue that was never started
+    assert [run["data_name"] for run in before] == ["first.csv", "second.csv"]
 
 
 def test_the_store_knows_only_its_own_ids(tmp_path):

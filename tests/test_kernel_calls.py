@@ -68,7 +68,7 @@ LONG_CALLS = {
     " tau=1000, early_stop=False, n_threads=2)",
     "wide full covariances": "e_step(models(400, 8, 60, full=True), models(200, 8, 60, full=True), 10)",
     "a long sequence": "count(1_000_000, S=30)",
-    "many sequences": "count(500, n=20_000, S=8, d=6)",
+    "many sequences": "count(500, n=20_000, S=24, d=6)",
     "mixtures": "count(5_000, n=50, S=12, d=30, M=6, full=True)",
     "Viterbi": "compiled.viterbi(models=models(1, 40), X=frames(1_000_000)[0], offsets=np.array([0, 1_000_000]),"
     " n_threads=2)",

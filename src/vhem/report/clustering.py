@@ -89,8 +89,9 @@ def clustering(
 
 def _length_of_interest(fit: Any, data: Sequences | None) -> int:
     """Return the length of the estimator's virtual sequences, or else that of the real ones."""
-    length = getattr(fit, "tau_", getattr(fit, "tau", getattr(fit, "length", None)))
-    return int(length) if length else typical_length(data)
+    own = (fit, "tau_"), (getattr(fit, "tree_", None), "tau"), (fit, "tau"), (fit, "length")
+    lengths = (getattr(owner, name, None) for owner, name in own)
+    return next((int(length) for length in lengths if isinstance(length, int | np.integer)), typical_length(data))
 
 
 def typical_length(data: Sequences | None) -> int:

@@ -121,7 +121,7 @@ def _cell(rows: Rows, score: str = "ari") -> str:
     mark = "†" if any(row.get("note") == "stretched" for row in rows) else ""
     few = f" ({len(values)})" if len(values) < 10 else ""
     spread = f" ± {error:.2f}" if len(values) > 1 else ""
-    return f"{np.mean(values):.2f}{spread}{mark}{few}".replace("0.", ".")
+    return f"{round(np.mean(values), 2) + 0.0:.2f}{spread}{mark}{few}".replace("0.", ".")
 
 
 def _brief(reason: str) -> str:
@@ -134,15 +134,12 @@ def _brief(reason: str) -> str:
 def _table(results: Results, methods: list[str], score: str = "ari") -> str:
     rows = [[name, *(_cell(of_set.get(m, []), score) for m in methods)] for name, of_set in results.items()]
     scores = matrix(results, methods, score)
-    rows.append(["**mean where all finished**", *(f"{x:.2f}" for x in _common_mean(scores))])
-    ranks = average_ranks(scores).average if len(methods) > 2 and len(results) > 1 else np.full(len(methods), np.nan)
-    rows.append(["**average rank**", *(f"{x:.1f}" for x in ranks)])
-    return markdown_table(["set", *methods], rows)
-
-
-def _common_mean(scores: FloatArray) -> FloatArray:
     whole = scores[~np.isnan(scores).any(axis=1)]
-    return np.asarray(whole.mean(axis=0)) if len(whole) else np.full(scores.shape[1], np.nan)
+    if len(whole) > 1:
+        rows.append(["**mean where all finished**", *(f"{x:.2f}" for x in whole.mean(axis=0))])
+    if len(methods) > 2 and len(results) > 1:
+        rows.append(["**average rank**", *(f"{x:.1f}" for x in average_ranks(scores).average)])
+    return markdown_table(["set", *methods], rows)
 
 
 def _text(plain: Results, troubled: dict[str, Results], apart: Results, methods: list[str]) -> str:
