@@ -442,7 +442,7 @@ def test_the_spreadsheet_of_the_emhmm_toolbox(page):
     drop(page, faces_folder() / "demodata.xls")
     find(page, "#understood[data-whole=true]")
     assert re.search(r"\d+ sequences of 10 people", text_of(page))
-    drop(page, faces_folder() / "ave_face120.png", ".drop.small + input")
+    drop(page, faces_folder() / "ave_face120.png", "input[accept*=png]")
     wait_for(lambda: page.find_elements(By.CSS_SELECTOR, ".thumbs svg image"))
     run_quickly(page, clusters=2, states=3)
     in_report(page)
