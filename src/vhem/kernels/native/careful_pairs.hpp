@@ -188,13 +188,7 @@ inline void forward_careful(CarefulPack& p, Worker& worker) {
         find_phi(p, p.tape.last());
         forward_stretch(p, worker, [&](vec* sums) { return forward_logs_step(p, sums); });
     }
-    const auto made_again = [&](Tape::Step step) {
-        worker.checkpoint();
-        weigh_logs(p, step);
-        advance<0, false>(p, p.r, p.q);
-    };
-    p.tape.rewind(p.steps, p.Y, made_again, [&](int, Tape::Step step) {
-        worker.checkpoint();
+    retrace<0>(p, worker, [&](Tape::Step step) { weigh_logs(p, step); }, [&](Tape::Step step) {
         find_phi(p, step);
         forward_logs_step(p, p.N);
     });

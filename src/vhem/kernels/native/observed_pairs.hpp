@@ -97,7 +97,7 @@ inline void weigh_pieces(ObservedPack& p, vec* U, vec* Q) {
 
 // Backward pass. Leaves J, and in `lowest` the smallest product that a logarithm was taken of.
 template <int RT>
-void backward_observed(ObservedPack& p, int tau, bool early_stop, Worker& worker) {
+void backward_fast(ObservedPack& p, int tau, bool early_stop, Worker& worker) {
     const int B = p.B, R = RT ? RT : p.R;
     p.tape.begin(B * R, B * p.P * R, tau - 1);
     for (int b = 0; b < B; ++b) p.m[b] = vec{};
@@ -152,9 +152,9 @@ inline vec forward_pieces(ObservedPack& p, const vec* U, const vec* Q, vec* sums
     return change;
 }
 
-// Forward pass over the steps that backward_observed made.
+// Forward pass over the steps that backward_fast made.
 template <int RT>
-void forward_observed(ObservedPack& p, Worker& worker) {
+void forward_fast(ObservedPack& p, Worker& worker) {
     const int B = p.B, R = RT ? RT : p.R;
     const Tape::Step last = p.tape.last();
     for (int c = 0; c < R; ++c) p.nu1[c] = vec{};
@@ -172,27 +172,8 @@ void forward_observed(ObservedPack& p, Worker& worker) {
             }
         }
     if (p.stretch) forward_stretch(p, worker, [&](vec* sums) { return forward_pieces<RT>(p, last.first, last.second, sums); });
-    const auto made_again = [&](Tape::Step step) {
-        worker.checkpoint();
-        weigh_pieces<RT>(p, step.first, step.second);
-        advance<RT, false>(p, p.r, p.q);
-    };
-    p.tape.rewind(p.steps, p.Y, made_again, [&](int k, Tape::Step step) {
-        worker.checkpoint_at(k);
-        forward_pieces<RT>(p, step.first, step.second, p.N);
-    });
-}
-
-inline void backward(ObservedPack& p, int tau, bool early_stop, Worker& worker) {
-#define VHEM_CALL(RT) backward_observed<RT>(p, tau, early_stop, worker)
-    VHEM_FOR_STATES(p.R, VHEM_CALL);
-#undef VHEM_CALL
-}
-
-inline void forward(ObservedPack& p, Worker& worker) {
-#define VHEM_CALL(RT) forward_observed<RT>(p, worker)
-    VHEM_FOR_STATES(p.R, VHEM_CALL);
-#undef VHEM_CALL
+    retrace<RT>(p, worker, [&](Tape::Step step) { weigh_pieces<RT>(p, step.first, step.second); },
+                [&](Tape::Step step) { forward_pieces<RT>(p, step.first, step.second, p.N); });
 }
 
 }  // namespace

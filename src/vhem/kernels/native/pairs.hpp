@@ -6,6 +6,8 @@
 // models, mostly.
 #pragma once
 
+#include <type_traits>
+
 #include "tape.hpp"
 
 namespace {
@@ -247,6 +249,20 @@ void forward_stretch(Pack& p, Worker& worker, Step step) {
     }
 }
 
+// The way forward along the steps that steps_back made: weigh(step) is the one it was given, use(step) takes a step's part.
+template <int RT, class Weigh, class Use>
+void retrace(Pack& p, Worker& worker, Weigh weigh, Use use) {
+    const auto made_again = [&](Tape::Step step) {
+        worker.checkpoint();
+        weigh(step);
+        advance<RT, false>(p, p.r, p.q);
+    };
+    p.tape.rewind(p.steps, p.Y, made_again, [&](int k, Tape::Step step) {
+        worker.checkpoint_at(k);
+        use(step);
+    });
+}
+
 // Forward pass, fast form, over the steps that backward_fast made.
 template <int RT>
 void forward_fast(Pack& p, Worker& worker) {
@@ -264,46 +280,39 @@ void forward_fast(Pack& p, Worker& worker) {
     for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
     if (p.stretch)
         forward_stretch(p, worker, [&](vec* sums) { return forward_step<RT, true>(p, last.first, last.second, sums); });
-    const auto made_again = [&](Tape::Step step) {
-        worker.checkpoint();
-        weigh<RT>(p, step.first, step.second);
-        advance<RT, false>(p, p.r, p.q);
-    };
-    p.tape.rewind(p.steps, p.Y, made_again, [&](int k, Tape::Step step) {
-        worker.checkpoint_at(k);
-        forward_step<RT, false>(p, step.first, step.second, p.N);
-    });
+    retrace<RT>(p, worker, [&](Tape::Step step) { weigh<RT>(p, step.first, step.second); },
+                [&](Tape::Step step) { forward_step<RT, false>(p, step.first, step.second, p.N); });
     for (int e = 0; e < R * R; ++e) p.xi[e] *= p.A_r[e];
 }
 
-// The fast form is compiled for each small number of reduced states, and once for any.
-#if defined(VHEM_ANY_SIZE_ONLY)
-#define VHEM_FOR_STATES(R, call) call(0)
-#else
-#define VHEM_FOR_STATES(R, call)          \
-    switch (R) {                          \
-        case 1: call(1); break;           \
-        case 2: call(2); break;           \
-        case 3: call(3); break;           \
-        case 4: call(4); break;           \
-        case 5: call(5); break;           \
-        case 6: call(6); break;           \
-        case 7: call(7); break;           \
-        case 8: call(8); break;           \
-        default: call(0);                 \
+// Calls call(n) with the number of reduced states as a constant: the fast form is compiled for each small one, and once for
+// any (0).
+template <class Call>
+inline void for_states(int R, Call call) {
+#if !defined(VHEM_ANY_SIZE_ONLY)
+    switch (R) {
+        case 1: return call(std::integral_constant<int, 1>());
+        case 2: return call(std::integral_constant<int, 2>());
+        case 3: return call(std::integral_constant<int, 3>());
+        case 4: return call(std::integral_constant<int, 4>());
+        case 5: return call(std::integral_constant<int, 5>());
+        case 6: return call(std::integral_constant<int, 6>());
+        case 7: return call(std::integral_constant<int, 7>());
+        case 8: return call(std::integral_constant<int, 8>());
     }
 #endif
-
-inline void backward(Pack& p, int tau, bool early_stop, Worker& worker) {
-#define VHEM_CALL(RT) backward_fast<RT>(p, tau, early_stop, worker)
-    VHEM_FOR_STATES(p.R, VHEM_CALL);
-#undef VHEM_CALL
+    call(std::integral_constant<int, 0>());
 }
 
-inline void forward(Pack& p, Worker& worker) {
-#define VHEM_CALL(RT) forward_fast<RT>(p, worker)
-    VHEM_FOR_STATES(p.R, VHEM_CALL);
-#undef VHEM_CALL
+// Both passes, of a Pack or an ObservedPack.
+template <class AnyPack>
+inline void backward(AnyPack& p, int tau, bool early_stop, Worker& worker) {
+    for_states(p.R, [&](auto n) { backward_fast<n.value>(p, tau, early_stop, worker); });
+}
+
+template <class AnyPack>
+inline void forward(AnyPack& p, Worker& worker) {
+    for_states(p.R, [&](auto n) { forward_fast<n.value>(p, worker); });
 }
 
 }  // namespace
