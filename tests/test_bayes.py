@@ -11,6 +11,7 @@ from scipy.stats import invwishart, multivariate_normal, multivariate_t, wishart
 
 import vhem
 from vhem.bayes import Hyperparameters, Posterior, bound_gradient, fit_hmm
+from vhem.bayes.about_centers import dispersion_of_members, with_posterior
 from vhem.bayes.empirical import Learner, Ranges
 from vhem.bayes.fitting import Chains, VBPlan, fit_sizes
 from vhem.datasets import simulated_study
@@ -438,6 +439,41 @@ def test_members_that_differ_count_less():
     sizes = {"n_clusters": [1, 2, 3], "n_states": 3, "random_state": 0}
     assert vhem.VBHEM(**sizes).fit(alike).dispersion_ == 1.0
     assert vhem.VBHEM(**sizes).fit(h3m).dispersion_ > 1.0
+
+
+def test_the_last_run_keeps_the_states_that_were_chosen():
+    rng = RNG(11)
+    place, between = (part[:, None] for part in (rng.normal(size=12) + np.repeat([0.0, 30.0], 6), rng.normal(size=12)))
+    means = np.hstack([place, place + 6 + between, place + 12])[..., None]
+    rows = np.full((3, 3), 0.3) + 0.1 * np.eye(3)
+    hmms = [vhem.HMM([0.4, 0.3, 0.3], rows, own, np.ones((3, 1))) for own in means]
+    fit = vhem.VBHEM(n_clusters=2, n_states=[2, 3], tau=3, random_state=0).fit(hmms)
+    assert fit.sizes_[fit.scores_.argmax()].tolist() == [2, 3]
+    assert fit.centers_.n_states.tolist() == [3, 3]
+    assert fit.n_removed_states_ == 0
+
+
+def test_centers_found_without_bayes_get_a_posterior():
+    x = RNG(5).normal(3.0, 2.0, (40, 10, 1))
+    center = vhem.H3M([vhem.HMM([1.0], [[1.0]], [[0.0]], [[9.0]]), vhem.HMM([1.0], [[1.0]], [[3.0]], [[4.0]])])
+    labels = np.repeat([1, 0], [30, 10])
+    made = with_posterior(center, vhem.Sequences(list(x)), labels)
+    assert made.posterior.m[1, 0, 0] == pytest.approx(x[:30].mean(), abs=1e-3)
+    assert made.posterior_deviations()["means"][1, 0, 0] == pytest.approx(x[:30].std() / np.sqrt(300), rel=0.02)
+    wide = with_posterior(center, vhem.Sequences(list(x)), labels, dispersion=4.0)
+    twice = wide.posterior_deviations()["means"] / made.posterior_deviations()["means"]
+    np.testing.assert_allclose(twice, 2.0, rtol=0.05)
+    np.testing.assert_array_equal(made.means, center.means)
+    assert with_posterior(center, vhem.Sequences(list(x)), 0 * labels).posterior is None
+
+
+def test_members_that_vary_count_less():
+    center = vhem.H3M([vhem.HMM([1.0], [[1.0]], [[0.0]], [[1.0]])])
+    near = [vhem.HMM([1.0], [[1.0]], [[x]], [[1.0]]) for x in (-0.2, -0.1, 0.1, 0.2)]
+    members = vhem.H3M(near)
+    assert dispersion_of_members(members, center) == 1.0  # nothing is known about the data behind them
+    few, many = (dispersion_of_members(members.with_evidence(n, 10 * n), center) for n in (10, 1000))
+    assert few < many / 50
 
 
 @pytest.mark.parametrize(

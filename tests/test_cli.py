@@ -73,6 +73,8 @@ def test_numbers_of_states_and_clusters_by_variational_bayes(study, tmp_path):
     assert sum(numbers["probabilities"].values()) == pytest.approx(1.0)
     hmms = load(tmp_path / "auto" / "hmms.vhem")
     assert hmms.posterior is not None
+    assert load(tmp_path / "auto" / "centers.vhem").posterior is not None
+    assert "95 % interval" in result.output
     run("tree", tmp_path / "auto" / "hmms.vhem", "--levels", "auto", "--trees", 1, "-o", tmp_path / "tree")
     assert (tmp_path / "tree" / "tree.vhem").is_file()
     wrong = run("fit", study[0], "--values", "x,y", "--method", "best", "-o", tmp_path / "wrong", code=1)

@@ -26,6 +26,7 @@ from vhem.kernels.models import Models, ModelSums
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
 UNVISITED = 1e-3  # virtual frames: states with less are removed
+_GIVEN = "given"  # start
 EMPTY = 1e-3  # of an average input: clusters with less are removed
 
 
@@ -70,6 +71,12 @@ class Found(NamedTuple):
         return int((self.run.expected.reduction.mass >= EMPTY).sum())
 
     @property
+    def is_whole(self) -> bool:
+        """Whether inputs belong to every cluster, and something visits every state."""
+        reduction = self.run.expected.reduction
+        return self.n_occupied == self.size.n_clusters and bool((reduction.sums.occupancy >= UNVISITED).all())
+
+    @property
     def score(self) -> float:
         """The bound plus the log of the number of relabelled solutions; empty clusters are not told apart."""
         return self.run.bounds[-1] + Size(self.n_occupied, self.size.n_states).n_relabelled()
@@ -84,6 +91,7 @@ class ClusterSearch:
     weights: FloatArray  #: (B,) of the inputs
     kinds: list[str]  #: of starts, taken in turn
     n_init: int | None  #: starts of every size; None: until one can be sure
+    given: Models | None = None  #: centres to start from first
     genetic: bool = False  #: whether solutions then trade their clusters
     hyperparameters: str | Hyperparameters  #: "data", "learned" or fixed ones
     limits: Limits
@@ -99,11 +107,11 @@ class ClusterSearch:
         n = 1 if size == (1, 1) else self.n_init
         if self.genetic and size.n_clusters > 1:
             return self._evolved(size, n or POPULATION, rng)
-        seeds, runs = rng.spawn(n or MOST), list[Found]()
+        seeds, runs, names = rng.spawn(n or MOST), list[Found](), self._names(n or MOST)
 
         def batch(begin: int, end: int) -> list[float]:
             for r in range(begin, end):
-                name = self.kinds[r % len(self.kinds)]
+                name = names[r]
                 runs.append(Found(size, name, self._run(self.start(name, size, seeds[r]), size, watch(name))))
             return [found.run.bounds[-1] for found in runs]
 
@@ -112,13 +120,20 @@ class ClusterSearch:
         else:
             batch(0, n)
         best = max(runs, key=lambda found: found.run.bounds[-1])
-        return best._replace(bounds=tuple(found.run.bounds[-1] for found in runs))
+        best = best._replace(bounds=tuple(found.run.bounds[-1] for found in runs))
+        return best if self.given is None or best.is_whole else self._unmoved(best)
+
+    def _unmoved(self, instead_of: Found) -> Found:
+        """Return the centres that were given, where a run from them lost some of the clusters or states."""
+        assert self.given is not None
+        problem = VariationalClusters(base=self.shards, n_threads=self.n_threads)
+        made = run(problem, self.begin(self.given, self.prior(instead_of.size)), replace(self.limits, max_iter=0))
+        return instead_of._replace(start=_GIVEN, run=made._replace(converged=instead_of.run.converged))
 
     def _evolved(self, size: Size, n: int, rng: np.random.Generator) -> Found:
         """Return the best run of a genetic search from n starts; the prior is not learned on the way."""
         problem, prior = VariationalClusters(base=self.shards, n_threads=self.n_threads), self.prior(size)
-        kinds = [self.kinds[r % len(self.kinds)] for r in range(n)]
-        starts = [self.start(name, size, seed) for name, seed in zip(kinds, rng.spawn(n), strict=True)]
+        starts = [self.start(name, size, seed) for name, seed in zip(self._names(n), rng.spawn(n), strict=True)]
         shape = CenterShape(n_clusters=size.n_clusters, n_states=size.n_states, n_mix=1)
         species = species_of_centers(problem, self.proper, self.weights, shape)._replace(
             state=lambda solution: self.begin(solution[0], prior), solution=lambda state: state.posterior.point()
@@ -126,8 +141,16 @@ class ClusterSearch:
         best, runs = evolved(species, [self.begin(start, prior) for start in starts], rng.spawn(1)[0], self.limits)
         return Found(size, "genetic", best, tuple(one.bounds[-1] for one in [*runs, best]))
 
+    def _names(self, n: int) -> list[str]:
+        """Return what to start from, n times."""
+        first = [] if self.given is None else [_GIVEN]
+        return (first + self.kinds * (n // len(self.kinds) + 1))[:n]
+
     def start(self, name: str, size: Size, rng: np.random.Generator) -> Models:
         """Return centres to start from."""
+        if name == _GIVEN:
+            assert self.given is not None
+            return self.given
         shape = CenterShape(n_clusters=size.n_clusters, n_states=size.n_states, n_mix=1)
         return STARTS[name](self.proper, self.weights, shape, rng, self.n_threads)
 
@@ -181,8 +204,11 @@ def dispersion(search: ClusterSearch, size: Size) -> float:
     An HMM with p parameters, learned from N sequences of its cluster's HMM, would lose p / 2N nats per sequence to it
     by chance. The loss J_ii - J_ij that is found, relative to that, is the dispersion.
     """
-    base = search.proper
-    centers = search.start("ward", size, np.random.default_rng(0))
-    J = expected_log_likelihood(base.models, centers, base.tau, n_threads=search.n_threads)
+    return dispersion_about(search.proper, search.start("ward", size, np.random.default_rng(0)), search.n_threads)
+
+
+def dispersion_about(base: BaseModels, centers: Models, n_threads: int = 1) -> float:
+    """Return how much more the inputs differ from the nearest centre than chance explains; at least 1."""
+    J = expected_log_likelihood(base.models, centers, base.tau, n_threads=n_threads)
     loss = 2 * base.counts * np.maximum(base.to_self - J.max(axis=1), 0.0) / base.models.n_parameters()
-    return max(1.0, float(loss.sum() / max(len(loss) - size.n_clusters, 1)))
+    return max(1.0, float(loss.sum() / max(len(loss) - len(centers), 1)))

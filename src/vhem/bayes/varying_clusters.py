@@ -23,6 +23,7 @@ from vhem.em.random_effects import VaryingItems
 from vhem.em.random_effects_full import FullVaryingItems
 from vhem.em.virtual_items import VirtualItems
 from vhem.emissions.gaussian import Gaussian
+from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
 
 _LEAST_MEMBERS = 3  # of a cluster, on average: with fewer, nobody can tell how much members vary
@@ -36,6 +37,7 @@ class Varied(NamedTuple):
 
     score: float
     n_occupied: int  #: clusters that inputs belong to
+    centers: Models | None = None  #: HMMs of frames of any member
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ class VaryingClusters:
         )
         mass = done.expected.responsibilities.sum(0)
         score = done.bounds[-1] - 0.5 * self._n_parameters(size) * np.log(n)
-        return Varied(float(score), int((mass >= EMPTY).sum()))
+        return Varied(float(score), int((mass >= EMPTY).sum()), done.state.centers.models())
 
     def _n_parameters(self, size: Size) -> int:
         """Return the parameters of the centres, of how much members' means vary, and of the weights."""

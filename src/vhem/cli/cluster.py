@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
 from vhem._support.errors import InputError, warn
+from vhem.bayes.about_centers import dispersion_of_members, with_posterior
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import chosen_tau, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned, owners_of_hmms, with_chosen_states
@@ -133,6 +134,8 @@ def cluster(
         if polish and isinstance(found.content, Sequences) and len(hmms) > fit.n_clusters:
             session.begin(f"refining {fit.n_clusters} clusters on the sequences", Doing.CLUSTERING)
             final = _polished(found.content, hmms, fit.n_clusters, center_states, learning, run)
+        if isinstance(found.content, Sequences) and (probable is not None or learning.method == "vb"):
+            final.centers_ = _with_uncertainty(final, found.content, hmms, learning)
         warn_of_pieces(final, hmms, length)
         made = _Made(found, hmms, fit, final, compared, probable, length)
         numbers = made.numbers() | {"notes": session.gather_warnings()}
@@ -231,6 +234,15 @@ def _polished(
         n_jobs=run.jobs,
         emissions=learning.emitted(),
     ).fit(sequences, groups=names, hmms=hmms)
+
+
+def _with_uncertainty(final: SequenceClustering, sequences: Sequences, hmms: H3M, learning: LearningOptions) -> H3M:
+    """Return the refined centres with what their members' sequences leave open about them."""
+    names = owners_of_hmms(sequences, learning)
+    label_of = dict(zip(hmms.ids, final.labels_, strict=True))
+    labels = final.labels_ if names is None else np.array([label_of[name] for name in names])
+    dispersion = dispersion_of_members(hmms, final.centers_)
+    return with_posterior(final.centers_, sequences, labels, dispersion, learning.topology)
 
 
 def _n_virtual(virtual: float | None, found: Any) -> float | str:

@@ -26,7 +26,7 @@ from vhem.bayes.varying_clusters import Varied, VaryingClusters, sampled
 from vhem.em.cluster_starts import STARTS
 from vhem.em.estimator import Clusterer
 from vhem.em.how_sure import HowSure
-from vhem.em.loop import Limits, Watch
+from vhem.em.loop import Limits, Watch, improved
 from vhem.em.parameters import check_parameters, documented
 from vhem.em.progress import Progress
 from vhem.em.restarts import in_parallel
@@ -80,7 +80,8 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
     init : {"auto", "ward", "kmeans++", "emissions", "base"}
         Where to start, as in `VHEM`. "auto": Ward's tree and, if `n_init` is larger, the others in turn.
     n_init : int or "auto"
-        Restarts for every size that is fitted. "auto": until the best bound was found three times, as in `VHEM`.
+        Restarts for every size that is fitted. With n_virtual="auto" and init="auto" the first starts from the centres
+        that the comparison of sizes found. "auto": until the best bound was found three times, as in `VHEM`.
     search : {None, "genetic"}
         "genetic": solutions of several starts trade their clusters and replace them, as in `VHEM`; use about 8 of them.
     <limits>
@@ -93,13 +94,15 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
     ----------
     centers_ : H3M
         One HMM per cluster, at the posterior means, with the clusters' weights; it carries the posterior. Heaviest
-        cluster first. Clusters without inputs and states that nothing visits are removed.
+        cluster first. Clusters without inputs and states that nothing visits are removed. With n_virtual="auto" the
+        clusters and states that the comparison found are kept.
     labels_, responsibilities_ : ndarrays of shape (B,) and (B, K)
         Cluster of each input, and the probability of each cluster.
     n_clusters_ : int
         The number of clusters found.
     lower_bound_, lower_bounds_ : float, ndarray
-        The bound at the end, and after every E-step.
+        The bound at the end, and after every E-step; with n_virtual="auto", that of all of the inputs' sequences. The
+        dispersion then only widens the posterior.
     sizes_, scores_ : ndarrays of shape (n, 2) and (n,)
         The pairs (clusters, states) that were tried, and how well they explain the inputs. With n_virtual="auto",
         numbers of clusters and of states are tried in turn, and the score is that of a mixture whose members vary about
@@ -216,18 +219,18 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         sizes = self._sizes(len(inputs.h3m))
         rng = generator(self.random_state)
         compared = self._compared(inputs, sizes, rng)
+        centers = None
         if compared:
             sizes = [max(compared, key=lambda size: compared[size].score)]
+            centers = compared[sizes[0]].centers
         scale = self._dispersion(inputs, sizes) if self.n_virtual == "auto" else 1.0
-        inputs = inputs._replace(counts=inputs.counts / scale)
-        found = self._search(inputs, sizes, rng)
+        diluted = inputs._replace(counts=inputs.counts / scale)
+        found = self._search(inputs if compared else diluted, sizes, rng, centers)
         best = max(found, key=lambda one: one.score)
         self.dispersion_, self.tau_ = scale, inputs.tau
         self.how_sure_ = HowSure.of(np.array(best.bounds))
-        if compared:  # the size that was chosen may have lost clusters since
-            compared[best.size] = compared[best.size]._replace(n_occupied=best.n_occupied)
         self._keep_scores(compared or {one.size: Varied(one.score, one.n_occupied) for one in found})
-        self._keep(best, inputs)
+        self._keep(best, diluted)
         if not self.converged_ and self.tol > 0:
             warn(NotConvergedWarning("VBHEM", "the bound", self.max_iter))
         return self
@@ -288,7 +291,9 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
 
     # -- the search
 
-    def _searcher(self, inputs: _Inputs, threads: int, quick: bool = False) -> ClusterSearch:
+    def _searcher(
+        self, inputs: _Inputs, threads: int, quick: bool = False, centers: Models | None = None
+    ) -> ClusterSearch:
         h3m, ones = inputs.h3m, np.ones(len(inputs.h3m))
         models, form = h3m.parameters, self.covariance_type or _form(h3m)
         models = models.with_components(models.components.with_covariances(form))
@@ -298,14 +303,14 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
             proper=proper, shards=Shards.of(taken), weights=h3m.weights,
             kinds=list(STARTS) if self.init == "auto" or quick else [self.init],
             n_init=1 if quick else None if self.n_init == "auto" else int(self.n_init),
-            genetic=not quick and self.search == "genetic",
+            given=centers if self.init == "auto" else None, genetic=not quick and self.search == "genetic",
             hyperparameters=self.hyperparameters, limits=Limits(max_iter=self.max_iter, tol=self.tol),
             n_threads=threads,
         )  # fmt: skip
 
     def _compared(self, inputs: _Inputs, sizes: list[Size], rng: np.random.Generator) -> dict[Size, Varied]:
         """Return how well every size explains inputs that vary; nothing if that is not to be found out."""
-        if self.n_virtual != "auto" or len(sizes) == 1 or not isinstance(inputs.h3m.emissions, Gaussian):
+        if self.n_virtual != "auto" or not isinstance(inputs.h3m.emissions, Gaussian):
             return {}
         base, weights = sampled(self._searcher(inputs, 1).proper, inputs.h3m.weights, rng.spawn(1)[0])
         search = VaryingClusters(
@@ -334,9 +339,11 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
                 break
         return found
 
-    def _search(self, inputs: _Inputs, sizes: list[Size], rng: np.random.Generator) -> list[Found]:
+    def _search(
+        self, inputs: _Inputs, sizes: list[Size], rng: np.random.Generator, centers: Models | None
+    ) -> list[Found]:
         threads = n_threads(self.n_jobs)
-        searcher = self._searcher(inputs, 1)
+        searcher = self._searcher(inputs, 1, centers=centers)
         seeds = rng.spawn(len(sizes))
 
         def one(k: int) -> Found:
@@ -370,8 +377,14 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         self.cluster_probabilities_ = np.exp(total - logsumexp(total))
 
     def _keep(self, best: Found, inputs: _Inputs) -> None:
+        """Keep what was found; every input then counts only as much as the dispersion leaves of it.
+
+        As in quasi-likelihood: members that vary make the centres uncertain, and do not change what these are. If they
+        had counted so little from the beginning, states would have been lost.
+        """
         searcher = self._searcher(inputs, n_threads(self.n_jobs))
-        problem, q = VariationalClusters(base=searcher.shards), best.run.state.posterior
+        problem, state = VariationalClusters(base=searcher.shards), best.run.state
+        q = improved(problem, state, problem.e_step(state)).state.posterior
         last = problem.reduced(q, responsibilities=True)
         assert last.responsibilities is not None
         found = pruned(q, last.sums, last.mass, last.responsibilities)

@@ -287,7 +287,8 @@ class H3M(NamedChannels, GaussianView, Immutable):
 
     def with_posterior(self, posterior: ModelPosterior | None) -> H3M:
         """Return the same HMMs with another posterior, or without one."""
-        return self._of(self.parameters, self.weights, self.ids, posterior)
+        made = self._of(self.parameters, self.weights, self.ids, posterior, self.evidence)
+        return made._remembering(self._channels)
 
     @property
     def parameters(self) -> Models:
