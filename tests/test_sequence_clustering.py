@@ -185,6 +185,21 @@ def test_the_number_of_states_is_chosen():
     assert fit.states_scores_[fit.n_states_] > fit.states_scores_[1]
 
 
+def test_sequences_that_take_one_course_get_left_right_hmms():
+    rng = np.random.default_rng(0)
+    courses = ([0, 3, 1, 4], [0, 3, 4, 1])
+    ys = [np.repeat(courses[i % 2], rng.geometric(0.2, 4))[:, None] for i in range(40)]
+    ys = [y + 0.5 * rng.normal(size=y.shape) for y in ys]
+    fit = SequenceClustering(2, "auto", random_state=0).fit(ys)
+    assert fit.topology_ == "left-right"
+    assert not np.tril(fit.centers_.transmat, -1).any()
+    assert adjusted_rand_score(np.arange(40) % 2, fit.labels_) > 0.8
+    asked = SequenceClustering(2, fit.n_states_, topology="left-right", random_state=0).fit(ys)
+    np.testing.assert_array_equal(asked.responsibilities_, fit.responsibilities_)
+    assert SequenceClustering(2, 4, random_state=0).fit(ys).topology_ == "ergodic"
+    assert SequenceClustering(2, "auto", topology="ergodic", random_state=0).choose_shape(ys).topology == "ergodic"
+
+
 def test_short_sequences_rule_out_many_states():
     ys = [np.random.default_rng(i).normal(size=(3, 1)) + 5 * (i % 2) for i in range(12)]
     fit = SequenceClustering(2, "auto", random_state=0).fit(ys)

@@ -47,7 +47,8 @@ def _table_name(store: Store, job: dict[str, Any]) -> str:
 def script_of(store: Store, run: Record) -> str:
     """Return a Python script that does what the run's command did."""
     job, out = run.read(), RunFolder(run.folder / OUT)
-    options, name = out.options, _table_name(store, job)
+    options = out.options | {"topology": out.topology}
+    name = _table_name(store, job)
     states = states_range(job["model"].get("states", 3))
     n_states = states[0] if states[0] == states[1] else list(range(states[0], states[1] + 1))
     grouped = bool(out.summary["input"].get("groups")) and options.get("per") != "sequence"

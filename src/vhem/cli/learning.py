@@ -15,6 +15,7 @@ from vhem._support.errors import InputError, InputWarning, warn
 from vhem.cli.inputs import Input, check_columns, ungrouped
 from vhem.cli.session import Session, remember
 from vhem.cli.shared import LearningOptions, RunOptions
+from vhem.em.topology import topology_of
 from vhem.estimators.fit_hmms import fit_hmms
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.files import ModelFileError, describe, load
@@ -73,17 +74,19 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
 
 
 def with_chosen_states(learning: LearningOptions, found: Input, n_clusters: int, run: RunOptions) -> LearningOptions:
-    """Return the options with a number of states in the place of `auto`: the one that suits so many clusters."""
+    """Return the options with states and topology in the place of `auto`: those that suit so many clusters."""
     if learning.states != "auto":
         return learning
     if isinstance(found.content, H3M):
-        return dataclasses.replace(learning, states=str(int(found.content.n_states.max())))
+        hmms = found.content
+        topology = topology_of(hmms.startprob, hmms.transmat)
+        return dataclasses.replace(learning, states=str(int(hmms.n_states.max())), topology=topology)
     clusterer = SequenceClustering(
         n_clusters, "auto", learning.mix, learning.covariance, learning.topology, random_state=run.seed,
         n_jobs=run.jobs, emissions=learning.emitted(),
     )  # fmt: skip
-    chosen = clusterer.choose_states(found.content, owners_of_hmms(found.content, learning))
-    return dataclasses.replace(learning, states=str(chosen))
+    chosen = clusterer.choose_shape(found.content, owners_of_hmms(found.content, learning))
+    return dataclasses.replace(learning, states=str(chosen.n_states), topology=chosen.topology)
 
 
 def _weighted(hmms: H3M, parts: Parts) -> H3M:

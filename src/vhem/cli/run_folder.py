@@ -46,6 +46,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import InputTypeError
 from vhem._support.saving import Saveable
 from vhem.cli.shared import TableOptions
+from vhem.em.topology import topology_of
 from vhem.estimators.hierarchy import HierarchicalVHEM
 from vhem.files import describe, load, write_labels
 from vhem.files.atomic import atomic_write
@@ -119,6 +120,15 @@ class RunFolder:
     def centers(self) -> H3M:
         """The centres of the clusters."""
         return self._mixture(CENTERS)
+
+    @property
+    def topology(self) -> str:
+        """The topology of the HMMs: what was asked for, or what was chosen together with the number of states."""
+        asked = str(self.options.get("topology", "auto"))
+        if asked != "auto":
+            return asked
+        chosen = self.options.get("states") == "auto"
+        return topology_of(self.hmms.startprob, self.hmms.transmat) if chosen else "ergodic"
 
     @cached_property
     def tree(self) -> HierarchicalVHEM:

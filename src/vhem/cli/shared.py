@@ -203,9 +203,10 @@ class LearningOptions:
     topology: Annotated[
         str,
         _option(
-            "--topology", help=f"Possible transitions: {', '.join(TOPOLOGIES)}.", panel=_LEARNING, show_default=True
+            "--topology", panel=_LEARNING, show_default=True,
+            help=f"Possible transitions: {', '.join(TOPOLOGIES)}; auto: ergodic, or what suits with --states auto.",
         ),
-    ] = "ergodic"
+    ] = "auto"  # fmt: skip
     method: Annotated[
         str,
         _option(
@@ -242,6 +243,8 @@ class LearningOptions:
             raise InputError("--per must be auto, sequence or group, got {per!r}", per=self.per)
         if self.method not in ("em", "vb"):
             raise InputError("--method must be em or vb, got {method!r}", method=self.method)
+        if self.topology == "auto" and self.states != "auto":
+            self.topology = "ergodic"
 
     def emitted(self) -> str | dict[str, str]:
         """Return the emissions as estimators take them."""

@@ -67,7 +67,7 @@ class StatisticsRun:
         states = options.get("center_states") or int(np.ceil(np.median(self.run.hmms.n_states)))
         return SequenceClustering(
             len(self.run.centers), states, int(options.get("mix", 1)), str(options.get("covariance", "diag")),
-            str(options.get("topology", "ergodic")), random_state=seed, n_jobs=jobs,
+            self.run.topology, random_state=seed, n_jobs=jobs,
             emissions=families_by_columns(options.get("emissions")),
         )  # fmt: skip
 

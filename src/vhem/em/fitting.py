@@ -67,6 +67,10 @@ class FitPlan:
         """Return the plan for HMMs of another size."""
         return replace(self, shape=replace(self.shape, n_states=n_states))
 
+    def with_topology(self, topology: str) -> FitPlan:
+        """Return the plan for HMMs with other transitions."""
+        return replace(self, shape=replace(self.shape, topology=topology))
+
     def brief(self, max_iter: int, **changes: Any) -> FitPlan:
         """Return the plan for a start, which need not converge."""
         return replace(self, limits=Limits(max_iter=max_iter, tol=self.limits.tol), **changes)

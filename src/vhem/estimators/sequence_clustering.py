@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, Self
 
@@ -17,7 +18,7 @@ from vhem._support.errors import Count, FitWarning, InputError, warn
 from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
-from vhem.em.choose_states import states_scores
+from vhem.em.choose_states import ChosenShape, chosen_shape, compared_length
 from vhem.em.cluster_starts import divergences, ward_partitions
 from vhem.em.estimator import Clusterer
 from vhem.em.fitting import FitPlan, borrowed, fit_batch, refitted
@@ -29,6 +30,7 @@ from vhem.em.parameters import check_parameters, documented
 from vhem.em.polish import Candidate, Polish, item_problem
 from vhem.em.pooling import learned_from
 from vhem.em.progress import Progress
+from vhem.em.topology import topology_of
 from vhem.emissions import Components, Gaussian
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
@@ -37,7 +39,7 @@ from vhem.models import H3M
 from vhem.sequences import SequencesLike, as_sequences
 from vhem.sequences.channels import Channels
 
-_TAU = 10  # frames by which ergodic HMMs are compared; left-right ones are compared over the typical length
+_ANY = "ergodic"
 _SAMPLE = 1500  # items whose HMMs are compared pairwise; the others follow the likelihoods
 _TOL = 1e-4
 
@@ -58,13 +60,16 @@ class SequenceClustering(LabelFrame, Clusterer):
     n_clusters : int
         Number of clusters.
     n_states : int or "auto"
-        States of each HMM. "auto" makes a quick clustering with each of 1, 2, 3, 4, 5, 6 and 8 states and takes the
-        number that BIC prefers.
+        States of each HMM. "auto" makes quick clusterings with 1 to 8 states (left-right: 2 to 16) and takes the number
+        that BIC prefers.
     n_mix : int
         Gaussians per state.
     covariance_type : {"diag", "full"}
         Form of the covariances.
-    <topology>
+    topology : {"auto", "ergodic", "left-right", "left-right-skip"}
+        Which transitions are possible: all; to stay or move on to the next state; or also to skip one. "auto" is
+        ergodic, for behaviours that come and go, unless ``n_states="auto"`` finds that left-right HMMs explain the
+        sequences better: those of a course that each sequence takes once.
     callback : callable, optional
         Called with a `Progress` when a stage is done. To stop, raise an exception in it.
     <random_state>
@@ -85,6 +90,8 @@ class SequenceClustering(LabelFrame, Clusterer):
         One HMM per item, with the items' names as ids.
     n_states_ : int
         States of the clusters' HMMs.
+    topology_ : str
+        Their topology.
     states_scores_ : dict of int to float
         With ``n_states="auto"``, the evidence for each number of states (log-likelihood less BIC's penalty, higher is
         better); otherwise empty.
@@ -115,6 +122,7 @@ class SequenceClustering(LabelFrame, Clusterer):
     centers_: H3M
     hmms_: H3M
     n_states_: int
+    topology_: str
     states_scores_: dict[int, float]
     ids_: list[Any]
     stages_: dict[str, IntArray]
@@ -128,7 +136,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         n_states: int | str = 3,
         n_mix: int = 1,
         covariance_type: str = "diag",
-        topology: str = "ergodic",
+        topology: str = "auto",
         callback: Callable[[Progress], None] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -209,11 +217,14 @@ class SequenceClustering(LabelFrame, Clusterer):
 
     def choose_states(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> int:
         """Return the number of states that ``n_states="auto"`` chooses for these sequences."""
+        return self.choose_shape(X, groups).n_states
+
+    def choose_shape(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> ChosenShape:
+        """Return the `topology` and the `n_states` that "auto" chooses for these sequences, and the `scores`."""
         plan, sequences = self._plan(), as_sequences(X)
         batch = Batch.of(sequences, groups, None, plan.template(sequences))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
-        scores = states_scores(batch, plan, self.n_clusters, self._tau(batch), generator(self.random_state))
-        return max(scores, key=scores.__getitem__)
+        return self._best_shape(batch, plan, generator(self.random_state))
 
     def predict(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> IntArray:
         """Return the most probable cluster of each sequence, or of each group of sequences."""
@@ -233,23 +244,30 @@ class SequenceClustering(LabelFrame, Clusterer):
         return self.centers_.score(X, self.n_jobs)
 
     def _plan(self) -> FitPlan:
-        sizes = {name: getattr(self, name) for name in ("n_mix", "covariance_type", "topology", "emissions")}
+        sizes = {name: getattr(self, name) for name in ("n_mix", "covariance_type", "emissions")}
         return FitPlan.checked(
-            **sizes, max_iter=100, tol=_TOL, reg_covar=1e-3, startprob_prior=0.1, transmat_prior=0.1, covars_prior=0.1,
+            **sizes, topology=_ANY if self.topology == "auto" else self.topology,
+            max_iter=100, tol=_TOL, reg_covar=1e-3, startprob_prior=0.1, transmat_prior=0.1, covars_prior=0.1,
             n_threads=n_threads(self.n_jobs),
         )  # fmt: skip
 
     def _sized(self, plan: FitPlan, batch: Batch, hmms: H3M | None, rng: np.random.Generator) -> FitPlan:
-        """Return the plan for the number of states asked for, or for that of given HMMs, or for the best one."""
-        self.states_scores_ = {}
+        """Return the plan for the states asked for, or for those of given HMMs, or for those that suit best."""
+        self.states_scores_, self.topology_ = {}, plan.shape.topology
+        if hmms is not None and self.topology == "auto":
+            self.topology_ = topology_of(hmms.startprob, hmms.transmat)
         if isinstance(self.n_states, int | np.integer):
             self.n_states_ = int(self.n_states)
         elif hmms is not None:
             self.n_states_ = int(hmms.n_states.max())
         else:
-            self.states_scores_ = states_scores(batch, plan, self.n_clusters, self._tau(batch), rng)
-            self.n_states_ = max(self.states_scores_, key=self.states_scores_.__getitem__)
-        return plan.with_states(self.n_states_)
+            self.topology_, self.n_states_, self.states_scores_ = self._best_shape(batch, plan, rng)
+        return plan.with_topology(self.topology_).with_states(self.n_states_)
+
+    def _best_shape(self, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> ChosenShape:
+        """Return what suits best; what follows is the same as if it had been asked for, so `rng` is not used up."""
+        topologies = (_ANY, "left-right") if self.topology == "auto" else (self.topology,)
+        return chosen_shape(batch, plan, self.n_clusters, topologies, deepcopy(rng))
 
     def _are_like(self, hmms: H3M) -> bool:
         """Whether HMMs given by the user can be trained further as this estimator's own."""
@@ -271,7 +289,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         """Return the distinct partitions that Ward's trees give."""
         n = len(batch.ids)
         chosen = np.arange(n) if n <= _SAMPLE else np.sort(rng.choice(n, _SAMPLE, replace=False))
-        tau, threads = self._tau(batch), n_threads(self.n_jobs)
+        tau, threads = compared_length(batch, self.topology_), n_threads(self.n_jobs)
         apart = {name: divergences(items.take(chosen), tau, threads) for name, items in models.items()}
         apart["damped"] = np.log1p(apart[_best_known(models)])  # what is far from all decides less about the rest
         found = ward_partitions(apart, self.n_clusters)
@@ -299,15 +317,12 @@ class SequenceClustering(LabelFrame, Clusterer):
             )
         return labels.astype(np.int64)
 
-    def _tau(self, batch: Batch) -> int:
-        return _TAU if self.topology == "ergodic" else int(np.median(batch.lengths))
-
     def _base(self, batch: Batch) -> BaseModels:
-        return _compared(self.hmms_.parameters, self._tau(batch))
+        return _compared(self.hmms_.parameters, compared_length(batch, self.topology_))
 
     def _spread(self, batch: Batch, chosen: IntArray, labels: IntArray, rng: np.random.Generator) -> IntArray:
         """Let items that were not compared follow the HMMs of the parts."""
-        part, plan = batch.take(chosen), self._plan().with_states(self.n_states_)
+        part, plan = batch.take(chosen), self._plan().with_topology(self.topology_).with_states(self.n_states_)
         models = fit_parts(part, np.arange(len(part.groups)), labels[part.groups], self.n_clusters, plan, rng)
         uniform = np.full((1, self.n_clusters), 1 / self.n_clusters)
         problem = item_problem(batch, models, plan.n_threads)
@@ -318,7 +333,7 @@ class SequenceClustering(LabelFrame, Clusterer):
     def _keep(self, best: Candidate, batch: Batch, channels: Channels | None) -> None:
         models, shares = best.models, best.weights
         order, states = orders(models, shares)
-        if self.topology == "ergodic":
+        if self.topology_ == _ANY:
             models = models.reordered(states)
         z = best.responsibilities[:, order]
         self.centers_ = H3M.of_models(models.take(order), shares[order] / shares.sum(), channels=channels)

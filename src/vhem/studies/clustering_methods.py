@@ -1,7 +1,7 @@
 """The ways of clustering that the study compares, each at its defaults or as its authors recommend.
 
-Of ours, the number of states is chosen inside (``n_states="auto"``). The others get one standardised series per item;
-those that refuse unequal lengths get series stretched to the median length, and the table says so.
+Of ours, the number of states and the topology are chosen inside (``n_states="auto"``). The others get one standardised
+series per item; those that refuse unequal lengths get series stretched to the median length, and the table says so.
 """
 
 from __future__ import annotations
@@ -57,39 +57,44 @@ def _options(items: Items, seed: int) -> dict[str, Any]:
     return {"emissions": emissions, "random_state": seed, "n_jobs": 1}
 
 
-def _chosen_states(items: Items, K: int, seed: int) -> int:
-    """Return the number of states that `SequenceClustering` would choose."""
+def _chosen_shape(items: Items, K: int, seed: int) -> dict[str, Any]:
+    """Return the number of states and the topology that `SequenceClustering` would choose."""
     clusterer = SequenceClustering(K, "auto", **_options(items, seed))
-    return clusterer.choose_states(items.sequences, groups=items.owner)
+    chosen = clusterer.choose_shape(items.sequences, groups=items.owner)
+    return {"n_states": chosen.n_states, "topology": chosen.topology}
+
+
+def _said(n_states: int, topology: str) -> str:
+    return f"{n_states} states, {topology}"
 
 
 def sequence_clustering(items: Items, K: int, seed: int) -> Found:
     """`SequenceClustering`, which also chooses the number of states."""
     fit = SequenceClustering(K, "auto", **_options(items, seed)).fit(items.sequences, groups=items.owner)
-    return Found(fit.labels_, lambda new: fit.predict(new.sequences, new.owner), f"{fit.n_states_} states")
+    return Found(fit.labels_, lambda new: fit.predict(new.sequences, new.owner), _said(fit.n_states_, fit.topology_))
 
 
 def vhem_on_hmms(items: Items, K: int, seed: int) -> Found:
     """One HMM per item, clustered by `VHEM`, which does not see the sequences."""
-    S = _chosen_states(items, K, seed)
-    hmms = fit_hmms(items.sequences, S, groups=items.owner, **_options(items, seed))
+    shape = _chosen_shape(items, K, seed)
+    hmms = fit_hmms(items.sequences, groups=items.owner, **shape, **_options(items, seed))
     fit = VHEM(K, random_state=seed, n_jobs=1).fit(hmms)
-    return Found(fit.labels_, lambda new: _by_likelihood(fit.centers_, new), f"{S} states")
+    return Found(fit.labels_, lambda new: _by_likelihood(fit.centers_, new), _said(**shape))
 
 
 def em_h3m(items: Items, K: int, seed: int) -> Found:
     """`MixtureOfHMMs` on the sequences; an item belongs where its sequences do together."""
-    S = _chosen_states(items, K, seed)
-    fit = MixtureOfHMMs(K, S, **_options(items, seed)).fit(items.sequences)
-    return Found(_by_likelihood(fit.model_, items), lambda new: _by_likelihood(fit.model_, new), f"{S} states")
+    shape = _chosen_shape(items, K, seed)
+    fit = MixtureOfHMMs(K, **shape, **_options(items, seed)).fit(items.sequences)
+    return Found(_by_likelihood(fit.model_, items), lambda new: _by_likelihood(fit.model_, new), _said(**shape))
 
 
 def sc_ppk(items: Items, K: int, seed: int) -> Found:
     """One HMM per item, spectral clustering by the probability product kernel."""
-    S = _chosen_states(items, K, seed)
-    hmms = fit_hmms(items.sequences, S, groups=items.owner, **_options(items, seed))
+    shape = _chosen_shape(items, K, seed)
+    hmms = fit_hmms(items.sequences, groups=items.owner, **shape, **_options(items, seed))
     fit = PPKClustering(K, length=10, random_state=seed, n_jobs=1).fit(hmms)
-    return Found(fit.labels_, lambda new: _by_likelihood(fit.centers_, new), f"{S} states")
+    return Found(fit.labels_, lambda new: _by_likelihood(fit.centers_, new), _said(**shape))
 
 
 def _by_likelihood(model: Any, items: Items) -> IntArray:
