@@ -101,7 +101,11 @@ def _from_classes(fit: Any, classes: IntArray, X: Any, groups: Any) -> tuple[flo
     """Return the objective found, and objective and labels of the same algorithm started from the classes."""
     K = int(classes.max()) + 1
     if isinstance(fit, SequenceClustering):
-        again = clone(fit).set_params(n_clusters=K, n_states=fit.n_states_).fit(X, groups=groups, partition=classes)
+        again = (
+            clone(fit)
+            .set_params(n_clusters=K, n_states=fit.n_states_, topology=fit.topology_)
+            .fit(X, groups=groups, partition=classes)
+        )
         return fit.lower_bound_, again.lower_bound_, again.labels_
     if isinstance(fit, MixtureOfHMMs):
         sizes = {name: getattr(fit, name) for name in ("n_mix", "covariance_type", "topology", "emissions")}
