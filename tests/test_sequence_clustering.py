@@ -9,6 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import vhem
 from vhem import H3M, HMM, SequenceClustering
+from vhem.em import random_effects
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits, run
 from vhem.em.random_effects import VaryingItems
@@ -107,33 +108,34 @@ def test_what_varying_items_maximise_hardly_ever_falls(full):
 def test_the_bound_is_below_the_likelihood():
     """F_ij ≤ log p(sequences of i | cluster j), the latter by importance sampling from the posterior itself."""
     problem, start = varying(3)
-    c, q = run(problem, start, Limits(max_iter=6, tol=0)).state
-    s = problem._sums(c, q)
-    F = s.score - problem.divergence(c, q)
-    rng, n, i, j = np.random.default_rng(0), 400, 0, 0
+    c, q, matches = run(problem, start, Limits(max_iter=6, tol=0)).state
+    own = c.of(matches.cluster)
+    F = problem._sums(own, q, matches).score - problem.divergence(own, q)
+    rng, n = np.random.default_rng(0), 400
+    i, j = matches.item[0], matches.cluster[0]
     offsets = problem.batch.offsets
     sequences = [problem.batch.X[offsets[m] : offsets[m + 1]] for m in np.flatnonzero(problem.batch.groups == i)]
     weights = []
     for _ in range(n):
-        drawn, log_ratio = _draw(c, q, i, j, rng)
+        drawn, log_ratio = _draw(c, q.take([0]), j, rng)
         hmm = H3M.from_arrays(c.startprob[j][None], drawn[2][None], drawn[0][None], 1 / drawn[1][None])
         weights.append(hmm[0].score_samples(sequences).sum() + log_ratio)
     evidence = logsumexp(weights) - np.log(n)
-    assert F[i, j] <= evidence + 0.5
-    assert evidence - F[i, j] < 15.0
+    assert F[0] <= evidence + 0.5
+    assert evidence - F[0] < 15.0
 
 
-def _draw(c, q, i, j, rng):
+def _draw(c, q, j, rng):
     """Draw means, precisions and transitions from q_ij, and return log prior - log q of them."""
-    b = rng.normal(q.mean[i, j], np.sqrt(q.variance[i, j]))
-    shape = np.broadcast_to(q.shape[i, j], b.shape)
-    lam = rng.gamma(shape, 1 / q.rate[i, j])
-    A = np.maximum(np.stack([rng.dirichlet(row) for row in q.alpha[i, j]]), 1e-200)
+    b = rng.normal(q.mean[0], np.sqrt(q.variance[0]))
+    shape = np.broadcast_to(q.shape[0], b.shape)
+    lam = rng.gamma(shape, 1 / q.rate[0])
+    A = np.maximum(np.stack([rng.dirichlet(row) for row in q.alpha[0]]), 1e-200)
     A /= A.sum(axis=1, keepdims=True)
     prior = norm.logpdf(b, 0, np.sqrt(c.spread[j])).sum() + log_dirichlet(A, c.loyalty * c.transmat[j])
     prior += gamma.logpdf(lam, c.alike / 2, scale=2 / (c.alike * c.variances[j])).sum()
-    own = norm.logpdf(b, q.mean[i, j], np.sqrt(q.variance[i, j])).sum() + log_dirichlet(A, q.alpha[i, j])
-    own += gamma.logpdf(lam, shape, scale=1 / q.rate[i, j]).sum()
+    own = norm.logpdf(b, q.mean[0], np.sqrt(q.variance[0])).sum() + log_dirichlet(A, q.alpha[0])
+    own += gamma.logpdf(lam, shape, scale=1 / q.rate[0]).sum()
     return (c.means[j] + b, lam, A), prior - own
 
 
@@ -144,8 +146,20 @@ def log_dirichlet(rows, alpha):
 def test_without_data_nothing_is_known_beyond_the_prior():
     for full in (False, True):
         problem, start = varying(full=full)
-        q = problem.of_prior(start.centers, 4)
+        q = problem.of_prior(start.centers)
         np.testing.assert_allclose(problem.divergence(start.centers, q), 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_clusters_that_are_forgotten_do_not_matter(full, monkeypatch):
+    problem, start = varying(full=full)
+    few = run(problem, start, Limits(max_iter=8, tol=0))
+    monkeypatch.setattr(random_effects, "_HOPELESS", np.inf)
+    everything = run(problem, start, Limits(max_iter=8, tol=0))
+    n, K = everything.expected.responsibilities.shape
+    assert 2 * n <= len(few.state.matches.item) < len(everything.state.matches.item) == n * K
+    np.testing.assert_allclose(few.bounds, everything.bounds, rtol=1e-9)
+    np.testing.assert_allclose(few.expected.responsibilities, everything.expected.responsibilities, atol=1e-9)
 
 
 def test_full_covariances_without_correlations_say_nearly_the_same():

@@ -24,7 +24,7 @@ def test_every_item_is_counted_under_its_own_hmms_as_vhem_counts(covariance_type
     base = BaseModels.of(fits[0].parameters, np.array([3.0, 1.0, 2.0, 5.0]), np.ones(4), 6)
     own = fits[1].parameters.take(np.array([0, 1, 1, 2, 2, 3, 3, 0]))  # two HMMs for each item
     anchors = fits[1].parameters.take(np.array([0, 0, 1, 1, 2, 2, 3, 3])).components
-    score, sums = VirtualItems(base).item_expectations(own, anchors, 1)
+    score, sums = VirtualItems(base).item_expectations(own, anchors, np.arange(8) // 2, 1)
     for k in range(8):
         one, about = own.take(slice(k, k + 1)), anchors.take(slice(k, k + 1))
         made = e_step(base.take(slice(k // 2, k // 2 + 1)), one, np.ones(1), Shortcuts(), anchors=about)

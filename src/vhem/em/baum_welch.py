@@ -149,14 +149,14 @@ class BaumWelch(Problem[_State, _Expected]):
             return Step(state)
         S = dead.shape[1]
         dead &= (np.arange(S) < state.models.n_states[:, None]) & (state.n_reseeded < S)[:, None]
-        models = state.models.copy()
+        models, offsets = state.models.copy(), self.batch.frame_offsets
         for k, s in np.argwhere(dead):
-            self._seed(models, int(k), int(s), int(state.n_reseeded[k]))
+            self._seed(models, int(k), int(s), int(state.n_reseeded[k]), offsets)
         return Step(_State(models, state.n_reseeded + dead.sum(axis=1)), excused=np.asarray(dead.any(axis=1)))
 
-    def _seed(self, models: Models, k: int, s: int, n_before: int) -> None:
+    def _seed(self, models: Models, k: int, s: int, n_before: int, offsets: IntArray) -> None:
         group, M = int(self.chosen[k]), models.mix_weights.shape[2]
-        frames = self.batch.X[self.reseeds.frames(group, n_before, s, self.batch.frame_offsets, M)]
+        frames = self.batch.X[self.reseeds.frames(group, n_before, s, offsets, M)]
         models.components.put((k, s), models.components.seeded(frames, self.prior.emissions, k))
         models.mix_weights[k, s] = 1 / M
         for rows in (models.startprob[k : k + 1], models.transmat[k]):

@@ -72,11 +72,11 @@ class Batch(NamedTuple):
         """Weighted sequences and frames of each group."""
         return Evidence(np.bincount(self.groups, self.weights, len(self.ids)).astype(np.float64), self.n_frames)
 
-    def item_expectations(self, models: Models, anchors: Components, n_threads: int) -> tuple[FloatArray, ModelSums]:
-        """Return likelihoods and sums of every group under its own HMMs: as many for each, group after group."""
-        K = len(models) // len(self.ids)
-        crossed = Pairs.crossed(self.lengths, K)
-        pairs = Pairs(crossed.sequence, self.groups[crossed.sequence] * K + crossed.model)
+    def item_expectations(
+        self, models: Models, anchors: Components, items: IntArray, n_threads: int
+    ) -> tuple[FloatArray, ModelSums]:
+        """Return likelihoods and sums of groups under HMMs of their own: `items` has each HMM's group, in order."""
+        pairs = Pairs.owned(self.lengths, self.groups, items)
         weights = self.weights[pairs.sequence]
         e = expectations(models, self.X, self.offsets, pairs, weights, n_threads, anchors)
         return np.bincount(pairs.model, e.log_likelihoods * weights, len(models)).astype(np.float64), e.sums

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.cluster.hierarchy import cut_tree
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import Count, FitWarning, warn
-from vhem.em.cluster_starts import ward_tree
+from vhem.em.cluster_starts import cut, ward_tree
 from vhem.em.fitting import FitPlan
 from vhem.em.genetic import Effort, evolved
 from vhem.em.grouped import Batch, Scale
@@ -262,5 +261,5 @@ def _proposed(now: Candidate, base: BaseModels, tried: set[tuple[int, int]]) -> 
 def _halved(base: BaseModels, members: IntArray) -> tuple[float, IntArray]:
     """Return the squared height of the last merge of Ward's tree of some items, and one side of it."""
     tree = ward_tree(base.take(members))
-    side = cut_tree(tree, 2)[:, 0] == 1
+    side = cut(tree, 2) == 1
     return float(tree[-1, 2] ** 2), members[side]

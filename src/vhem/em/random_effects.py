@@ -12,6 +12,9 @@ T, κ and c are learned. For every item and cluster q(states) q(b) q(λ) q(A) ap
 
 takes the place of the likelihood: z_ij ∝ ω_j exp F_ij, and the objective is Σ_i log Σ_j ω_j exp F_ij. A cluster is thus
 not split by differences between its items that are as large as those within every other cluster.
+
+q takes time and memory, so it is kept for pairs of an item and a cluster that may still belong together: after the
+first E-step, clusters are forgotten for an item that are far worse than its best ones.
 """
 
 from __future__ import annotations
@@ -21,9 +24,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln
 
-from vhem._support.arrays import FloatArray
+from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.grouped import Batch
 from vhem.em.loop import Problem, Step
 from vhem.em.virtual_items import VirtualItems
@@ -37,6 +41,7 @@ SHRINK = 5.0  # pseudo-items of the clusters' common spread
 _LEAST_SPREAD = 1e-4  # of the variance
 _LEAST_ROW = 1e-60  # of exp(E log A): what has hardly been seen is not impossible
 _LEAST_PROBABILITY = 1e-6  # of what is possible, to begin with
+_HOPELESS, _PER_FRAME = 60.0, 0.1  # nats below its best cluster at which a cluster is forgotten for an item
 
 
 class Effects(NamedTuple):
@@ -51,6 +56,11 @@ class Effects(NamedTuple):
     loyalty: float  #: c
     alike: float  #: κ
 
+    def of(self, clusters: IntArray) -> Effects:
+        """Return the centres of some clusters, which may repeat."""
+        taken = {name: getattr(self, name)[clusters] for name in self._fields if name not in ("loyalty", "alike")}
+        return self._replace(**taken)
+
     def models(self) -> Models:
         """Return the centres as HMMs of frames of any item: within items and between them, σ² + T."""
         K, S = self.startprob.shape
@@ -59,40 +69,77 @@ class Effects(NamedTuple):
         return Models(self.startprob, self.transmat, np.ones((K, S, 1)), gaussian, sizes)
 
 
-class Posterior(NamedTuple):
-    """q of every item and cluster, (n, K, …)."""
+class Matches(NamedTuple):
+    """Pairs of an item and a cluster, item after item."""
 
-    mean: FloatArray  #: (n, K, S, d) of b
-    variance: FloatArray  #: (n, K, S, d) of b
-    shape: FloatArray  #: (n, K, S, 1) of λ
-    rate: FloatArray  #: (n, K, S, d) of λ
-    alpha: FloatArray  #: (n, K, S, S) of the rows of A
+    item: IntArray  #: (P,)
+    cluster: IntArray  #: (P,)
+    n_items: int
+    n_clusters: int
+
+    @staticmethod
+    def all(n: int, K: int) -> Matches:
+        """Every item with every cluster."""
+        return Matches(np.repeat(np.arange(n), K), np.tile(np.arange(K), n), n, K)
+
+    def take(self, kept: IntArray) -> Matches:
+        """Return some of the pairs."""
+        return self._replace(item=self.item[kept], cluster=self.cluster[kept])
+
+    def table(self, values: FloatArray) -> FloatArray:
+        """Return one value per pair as (n, K); minus infinity for other pairs."""
+        made = np.full((self.n_items, self.n_clusters), -np.inf)
+        made[self.item, self.cluster] = values
+        return made
+
+    def summed(self, z: FloatArray, values: FloatArray) -> FloatArray:
+        """Return Σ_i z_ij values_ij, (K, …)."""
+        shares = csr_array((z, (self.cluster, np.arange(len(z)))), shape=(self.n_clusters, len(z)))
+        return np.asarray(shares @ values.reshape(len(z), -1)).reshape(self.n_clusters, *values.shape[1:])
+
+
+class Posterior(NamedTuple):
+    """q of P pairs of an item and a cluster."""
+
+    mean: FloatArray  #: (P, S, d) of b
+    variance: FloatArray  #: (P, S, d) of b
+    shape: FloatArray  #: (P, S, 1) of λ
+    rate: FloatArray  #: (P, S, d) of λ
+    alpha: FloatArray  #: (P, S, S) of the rows of A
+
+    def take(self, kept: IntArray) -> Posterior:
+        """Return q of some of the pairs."""
+        return Posterior(*(a[kept] for a in self))
 
 
 class ItemSums(NamedTuple):
-    """Sums of every item under every cluster, about the centres' means."""
+    """Sums of items under clusters, about the centres' means."""
 
-    score: FloatArray  #: (n, K) Σ log Z
-    start: FloatArray  #: (n, K, S)
-    trans: FloatArray  #: (n, K, S, S)
-    n_frames: FloatArray  #: (n, K, S)
-    first: FloatArray  #: (n, K, S, d)
-    second: FloatArray  #: (n, K, S, d)
-    shift: FloatArray | None = None  #: (K, S, d) how far the means were moved
+    score: FloatArray  #: (P,) Σ log Z
+    start: FloatArray  #: (P, S)
+    trans: FloatArray  #: (P, S, S)
+    n_frames: FloatArray  #: (P, S)
+    first: FloatArray  #: (P, S, d)
+    second: FloatArray  #: (P, S, d)
+
+    def take(self, kept: IntArray) -> ItemSums:
+        """Return the sums of some of the pairs."""
+        return ItemSums(*(a[kept] for a in self))
 
 
 class Varied(NamedTuple):
-    """Where EM is: the centres, and what is known of every item under each."""
+    """Where EM is: the centres, and what is known of items under them."""
 
     centers: Effects
     posterior: Posterior
+    matches: Matches
 
 
 class Assigned(NamedTuple):
     """What an E-step leaves."""
 
     bounds: FloatArray  #: (1,)
-    scores: FloatArray  #: (n, K) log ω_j + F_ij
+    scores: FloatArray  #: (n, K) log ω_j + F_ij; minus infinity where that is not known
     sums: ItemSums
     responsibilities: FloatArray  #: (n, K)
 
@@ -120,27 +167,28 @@ class VaryingItems(Problem[Varied, Assigned]):
         rows = (_not_quite_zero(models.startprob), _not_quite_zero(models.transmat), gaussian.means[:, :, 0], variances)
         c = Effects(weights, *rows, spread, _LOYALTY, alike)
         sharp = c._replace(spread=1e-6 * spread, loyalty=1e4, alike=1e4)
-        q = self.of_prior(sharp, len(self.batch.ids))
-        return Varied(c, self.posterior(c, self._sums(sharp, q), self.precision(q)))
+        matches = Matches.all(len(self.batch.ids), len(weights))
+        own, sharp = c.of(matches.cluster), sharp.of(matches.cluster)
+        q = self.of_prior(sharp)
+        return Varied(c, self.posterior(own, self._sums(sharp, q, matches), self.precision(q)), matches)
 
     def e_step(self, state: Varied) -> Assigned:
         """Return F and the responsibilities."""
-        c, q = state
-        s = self._sums(c, q)
-        logits = np.log(c.weights) + s.score - self.divergence(c, q)
+        c, q, matches = state
+        c = c.of(matches.cluster)
+        s = self._sums(c, q, matches)
+        logits = matches.table(np.log(c.weights) + s.score - self.divergence(c, q))
         total = np.logaddexp.reduce(logits, axis=1)
         return Assigned(np.array([total.sum()]), logits, s, np.exp(logits - total[:, None]))
 
-    def _sums(self, c: Effects, q: Posterior) -> ItemSums:
-        """Go through the data of every item under every cluster's HMM as adapted to the item."""
-        n, K, S, d = q.mean.shape
+    def _sums(self, c: Effects, q: Posterior, matches: Matches) -> ItemSums:
+        """Go through the data of items under clusters' HMMs as adapted to the item."""
         models = self.adapted(c, q)
-        means = np.ascontiguousarray(np.broadcast_to(c.means, q.mean.shape)).reshape(n * K, S, 1, d)
-        anchors = Gaussian(means, models.components.arrays()["covars"])
-        score, made = self.batch.item_expectations(models, anchors, self.n_threads)
+        anchors = Gaussian(c.means[:, :, None], models.components.arrays()["covars"])
+        score, made = self.batch.item_expectations(models, anchors, matches.item, self.n_threads)
         own = made.components
-        sums = (made.start, made.trans, own["count"][..., 0], own["first"][:, :, 0], own["second"][:, :, 0])
-        return ItemSums(*(a.reshape(n, K, *a.shape[1:]) for a in (score, *sums)))
+        return ItemSums(score, made.start, made.trans, own["count"][..., 0], own["first"][:, :, 0],
+                        own["second"][:, :, 0])  # fmt: skip
 
     def count(self, state: Varied, expected: Assigned, anchors: Any) -> ItemSums:
         """Return the sums of the E-step."""
@@ -150,10 +198,19 @@ class VaryingItems(Problem[Varied, Assigned]):
     def m_step(self, state: Varied, expected: Assigned, sums: ItemSums, anchors: Any) -> Step:
         """Return the next centres, amounts of variation and posteriors."""
         del anchors
-        c, z = state.centers, expected.responsibilities
-        q = self.posterior(c, sums, self.precision(state.posterior))
-        c, sums = self.maximised(c, sums, q, z)
-        return Step(Varied(c, self.posterior(c, sums, self.precision(q))))
+        kept = self._kept(state.matches, expected.scores)
+        c, matches, sums = state.centers, state.matches.take(kept), sums.take(kept)
+        z = expected.responsibilities[matches.item, matches.cluster]
+        q = self.posterior(c.of(matches.cluster), sums, self.precision(state.posterior.take(kept)))
+        c, sums = self.maximised(c, sums, q, matches, z)
+        return Step(Varied(c, self.posterior(c.of(matches.cluster), sums, self.precision(q)), matches))
+
+    def _kept(self, matches: Matches, scores: FloatArray) -> IntArray:
+        """Return the pairs that may still belong together; two clusters per item at least."""
+        best = np.sort(scores, axis=1)[:, ::-1]
+        margin = _HOPELESS + _PER_FRAME * self.batch.n_frames
+        least = np.minimum(best[:, 0] - margin, best[:, min(1, matches.n_clusters - 1)])
+        return np.flatnonzero(scores[matches.item, matches.cluster] >= least[matches.item])
 
     # -- what depends on the form of the covariances
 
@@ -161,16 +218,10 @@ class VaryingItems(Problem[Varied, Assigned]):
         """Return where T and κ start."""
         return np.broadcast_to(SPREAD * variances.mean(1, keepdims=True), variances.shape), ALIKE
 
-    def of_prior(self, c: Effects, n: int) -> Posterior:
+    def of_prior(self, c: Effects) -> Posterior:
         """Return q before any data."""
-        shape = (n, *c.means.shape)
-        return Posterior(
-            np.zeros(shape),
-            np.broadcast_to(c.spread, shape),
-            np.full((*shape[:-1], 1), c.alike / 2),
-            np.broadcast_to(c.alike / 2 * c.variances, shape),
-            np.broadcast_to(c.loyalty * c.transmat, (n, *c.transmat.shape)),
-        )
+        alike = np.full((*c.means.shape[:-1], 1), c.alike / 2)
+        return Posterior(np.zeros_like(c.means), c.spread, alike, alike * c.variances, c.loyalty * c.transmat)
 
     def precision(self, q: Posterior) -> FloatArray:
         """Return E λ."""
@@ -186,15 +237,13 @@ class VaryingItems(Problem[Varied, Assigned]):
         return Posterior(m, v, c.alike / 2 + n / 2, rate, c.loyalty * c.transmat + s.trans)
 
     def adapted(self, c: Effects, q: Posterior) -> Models:
-        """Return the HMMs exp(E log ·), n·K of them, whose likelihood is Z."""
-        n, K, S, d = q.mean.shape
+        """Return the HMMs exp(E log ·), one per pair, whose likelihood is Z."""
         precision = self.precision(q)
         loss = np.exp(0.5 * (_log_precision(q) - np.log(precision) - precision * q.variance).sum(-1))
-        shape = (n * K, S, 1, d)
-        return adapted_rows(c, q, loss, Gaussian((c.means + q.mean).reshape(shape), (1 / precision).reshape(shape)))
+        return adapted_rows(c, q, loss, Gaussian((c.means + q.mean)[:, :, None], (1 / precision)[:, :, None]))
 
     def divergence(self, c: Effects, q: Posterior) -> FloatArray:
-        """Return KL(q || prior), (n, K)."""
+        """Return KL(q || prior), (P,)."""
         ratio = q.variance / c.spread
         means = 0.5 * (ratio + q.mean**2 / c.spread - 1 - np.log(ratio)).sum((-1, -2))
         a0, b0 = c.alike / 2, c.alike / 2 * c.variances
@@ -202,23 +251,26 @@ class VaryingItems(Problem[Varied, Assigned]):
         gammas = gammas + a0 * (np.log(q.rate) - np.log(b0)) + self.precision(q) * (b0 - q.rate)
         return np.asarray(means + gammas.sum((-1, -2)) + divergence_of_rows(q.alpha, c.loyalty * c.transmat))
 
-    def maximised(self, c: Effects, s: ItemSums, q: Posterior, z: FloatArray) -> tuple[Effects, ItemSums]:
+    def maximised(
+        self, c: Effects, s: ItemSums, q: Posterior, matches: Matches, z: FloatArray
+    ) -> tuple[Effects, ItemSums]:
         """Return new centres and amounts of variation, and the sums about the new means."""
-        z4, n, precision, mass = z[:, :, None, None], s.n_frames[..., None], self.precision(q), z.sum(0)
+        spread, n, precision = c.spread[matches.cluster], s.n_frames[..., None], self.precision(q)
         # Items' own means count by how well they are known: 1 / (T + 1 / (n E λ)).
-        w = z4 / (c.spread + 1 / np.maximum(n * precision, _TINY))
-        shift = (w * s.first / np.maximum(n, _TINY)).sum(0) / np.maximum(w.sum(0), 1e-300)
-        second = s.second - 2 * shift * s.first + n * shift**2
-        s = s._replace(first=s.first - n * shift, second=second)
-        v = 1 / (1 / c.spread + n * precision)
-        moments = (z4 * ((v * precision * s.first) ** 2 + v)).sum(0)
-        variances = np.maximum(mass[:, None, None] / np.maximum((z4 * precision).sum(0), 1e-300), self.floor)
-        gap = z4 * (np.log(variances) + _log_precision(q) - variances * precision + 1)
-        gap = float(gap.sum() / (z.sum() * c.means[0].size))
-        alike = root_of(lambda k: float(np.log(k / 2) - digamma(k / 2)) + gap, *_ALIKE_RANGE)
+        w = 1 / (spread + 1 / np.maximum(n * precision, _TINY))
+        shift = matches.summed(z, w * s.first / np.maximum(n, _TINY)) / np.maximum(matches.summed(z, w), 1e-300)
+        moved = shift[matches.cluster]
+        s = s._replace(first=s.first - n * moved, second=s.second - moved * (2 * s.first - n * moved))
+        v = 1 / (1 / spread + n * precision)
+        moments = matches.summed(z, (v * precision * s.first) ** 2 + v)
+        mass, total = matches.summed(z, np.ones(len(z))), matches.summed(z, precision)
+        variances = np.maximum(mass[:, None, None] / np.maximum(total, 1e-300), self.floor)
+        gap = mass[:, None, None] * (np.log(variances) + 1) - variances * total + matches.summed(z, _log_precision(q))
+        mean_gap = float(gap.sum() / (z.sum() * c.means[0].size))
+        alike = root_of(lambda k: float(np.log(k / 2) - digamma(k / 2)) + mean_gap, *_ALIKE_RANGE)
         spread = np.maximum(_spread(moments, mass, variances), _LEAST_SPREAD * variances)
-        made = new_chain(c, s, z)._replace(means=c.means + shift, variances=variances, spread=spread, alike=alike)
-        return made, s
+        made = new_chain(c, s, matches, z)
+        return made._replace(means=c.means + shift, variances=variances, spread=spread, alike=alike), s
 
 
 def _not_quite_zero(p: FloatArray) -> FloatArray:
@@ -250,20 +302,18 @@ def adapted_rows(c: Effects, q: Posterior, loss: FloatArray, gaussian: Gaussian)
 
     Kernels ignore the weight of a single Gaussian, so a state's loss of density is put on the transitions into it.
     """
-    n, K, S = loss.shape
+    P, S = loss.shape
     with np.errstate(invalid="ignore"):
         rows = np.exp(digamma(q.alpha) - digamma(q.alpha.sum(-1, keepdims=True)))
     trans = np.where(q.alpha > 0, np.maximum(rows, _LEAST_ROW), 0.0) * loss[..., None, :]
-    start = np.ascontiguousarray(c.startprob * loss).reshape(n * K, S)
-    sizes = np.full(n * K, S, dtype=np.int64)
-    return Models(start, np.ascontiguousarray(trans).reshape(n * K, S, S), np.ones((n * K, S, 1)), gaussian, sizes)
+    return Models(c.startprob * loss, trans, np.ones((P, S, 1)), gaussian, np.full(P, S, dtype=np.int64))
 
 
-def new_chain(c: Effects, s: ItemSums, z: FloatArray) -> Effects:
+def new_chain(c: Effects, s: ItemSums, matches: Matches, z: FloatArray) -> Effects:
     """Return the centres with new weights, starts, transitions and loyalty."""
-    trans, loyalty = _transitions(c, s.trans, z)
-    start = (z[:, :, None] * s.start).sum(0) + 1e-3 * (c.startprob > 0)
-    weights = (z.sum(0) + _TINY) / z.sum()
+    trans, loyalty = _transitions(c, s.trans, matches, z)
+    start = matches.summed(z, s.start) + 1e-3 * (c.startprob > 0)
+    weights = (matches.summed(z, np.ones(len(z))) + _TINY) / z.sum()
     return c._replace(weights=weights, startprob=start / start.sum(-1, keepdims=True), transmat=trans, loyalty=loyalty)
 
 
@@ -291,14 +341,14 @@ def root_of(slope: Callable[[float], float], low: float, high: float) -> float:
     return float(np.sqrt(low * high))
 
 
-def _transitions(c: Effects, counts: FloatArray, z: FloatArray) -> tuple[FloatArray, float]:
+def _transitions(c: Effects, counts: FloatArray, matches: Matches, z: FloatArray) -> tuple[FloatArray, float]:
     """Return transitions and loyalty after one step of Minka's fixed point for Dirichlet-multinomials."""
-    a = c.loyalty * c.transmat
-    possible = a > 0
-    a = np.where(possible, a, 1.0)
-    up = (z[:, :, None, None] * np.where(possible, a * (digamma(a + counts) - digamma(a)), 0.0)).sum(0)
+    possible = c.transmat > 0
+    a = np.where(possible, c.loyalty * c.transmat, 1.0)
+    gains = digamma(a[matches.cluster] + counts) - digamma(a)[matches.cluster]
+    up = np.where(possible, a * matches.summed(z, gains), 0.0)
     rows = up.sum(-1, keepdims=True)
     trans = np.where(possible, np.maximum(up, 1e-6 * rows), 0.0)
     trans = np.where(rows > _TINY, trans / np.maximum(trans.sum(-1, keepdims=True), 1e-300), c.transmat)
-    down = (z[:, :, None] * (digamma(c.loyalty + counts.sum(-1)) - digamma(c.loyalty))).sum()
+    down = (z[:, None] * (digamma(c.loyalty + counts.sum(-1)) - digamma(c.loyalty))).sum()
     return trans, float(np.clip(up.sum() / max(down, _TINY), *_LOYALTY_RANGE))

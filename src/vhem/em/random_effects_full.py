@@ -17,6 +17,7 @@ from vhem.em.random_effects import (
     SPREAD,
     Effects,
     ItemSums,
+    Matches,
     Posterior,
     VaryingItems,
     adapted_rows,
@@ -39,16 +40,10 @@ class FullVaryingItems(VaryingItems):
         spread = np.broadcast_to(SPREAD * variances.mean(1, keepdims=True), variances.shape)
         return spread, ALIKE + variances.shape[-1]
 
-    def of_prior(self, c: Effects, n: int) -> Posterior:
+    def of_prior(self, c: Effects) -> Posterior:
         """Return q before any data."""
-        shape = (n, *c.means.shape)
-        return Posterior(
-            np.zeros(shape),
-            np.broadcast_to(c.spread, (n, *c.spread.shape)),
-            np.full((*shape[:-1], 1), c.alike),
-            np.broadcast_to(c.alike * c.variances, (n, *c.variances.shape)),
-            np.broadcast_to(c.loyalty * c.transmat, (n, *c.transmat.shape)),
-        )
+        alike = np.full((*c.means.shape[:-1], 1), c.alike)
+        return Posterior(np.zeros_like(c.means), c.spread, alike, c.alike * c.variances, c.loyalty * c.transmat)
 
     def precision(self, q: Posterior) -> FloatArray:
         """Return E Λ."""
@@ -56,21 +51,20 @@ class FullVaryingItems(VaryingItems):
 
     def posterior(self, c: Effects, s: ItemSums, precision: FloatArray) -> Posterior:
         """Return q(b), then q(Λ) and q(A), given the states."""
-        m, v = _effects(c, s, precision)
+        m, v = _effects(c.spread, s, precision)
         n = s.n_frames[..., None]
         rate = c.alike * c.variances + s.second - _twice(m, s.first) + n[..., None] * (_outer(m) + v)
         return Posterior(m, v, c.alike + n, rate, c.loyalty * c.transmat + s.trans)
 
     def adapted(self, c: Effects, q: Posterior) -> Models:
         """Return the HMMs exp(E log ·)."""
-        precision, d = self.precision(q), q.mean.shape[-1]
+        precision = self.precision(q)
         lost = _log_precision(q) - np.linalg.slogdet(precision)[1] - _trace(precision, q.variance)
-        means = (c.means + q.mean).reshape(-1, q.mean.shape[2], 1, d)
-        covars = _inverse(precision).reshape(-1, q.mean.shape[2], 1, d, d)
-        return adapted_rows(c, q, np.exp(0.5 * lost), Gaussian(means, covars))
+        gaussian = Gaussian((c.means + q.mean)[:, :, None], _inverse(precision)[:, :, None])
+        return adapted_rows(c, q, np.exp(0.5 * lost), gaussian)
 
     def divergence(self, c: Effects, q: Posterior) -> FloatArray:
-        """Return KL(q || prior), (n, K)."""
+        """Return KL(q || prior), (P,)."""
         precision, d = self.precision(q), q.mean.shape[-1]
         inverse = _inverse(c.spread)
         means = _trace(inverse, q.variance + _outer(q.mean)) - d
@@ -82,34 +76,35 @@ class FullVaryingItems(VaryingItems):
         wishart = wishart + 0.5 * (nu - k) * digamma((nu[..., None] - np.arange(d)) / 2).sum(-1)
         return np.asarray(means + wishart.sum(-1) + divergence_of_rows(q.alpha, c.loyalty * c.transmat))
 
-    def maximised(self, c: Effects, s: ItemSums, q: Posterior, z: FloatArray) -> tuple[Effects, ItemSums]:
+    def maximised(
+        self, c: Effects, s: ItemSums, q: Posterior, matches: Matches, z: FloatArray
+    ) -> tuple[Effects, ItemSums]:
         """Return new centres and amounts of variation, and the sums about the new means."""
-        precision, z5, n, d = self.precision(q), z[:, :, None, None, None], z.sum(0), c.means.shape[-1]
-        s = _about(s, _shift(c, s, precision, z5))
-        shift = s.shift
-        assert shift is not None
-        m, v = _effects(c, s, precision)
-        moments = (z5 * (_outer(m) + v)).sum((0, 2))  # (K, d, d)
-        variances = self._variances(c, precision, z5, n)
+        precision, n, d = self.precision(q), matches.summed(z, np.ones(len(z))), c.means.shape[-1]
+        shift = _shift(c, s, precision, matches, z)
+        s = _about(s, shift[matches.cluster])
+        m, v = _effects(c.spread[matches.cluster], s, precision)
+        moments = matches.summed(z, _outer(m) + v).sum(1)  # (K, d, d)
+        variances = self._variances(c, matches.summed(z, precision), n)
         S, size = c.means.shape[1], np.einsum("...aa->...a", variances).mean(1)
         share = (np.einsum("...aa->...a", moments) / size).sum(0) / (n.sum() * S)
         spread = (moments + SHRINK * (share * size)[..., None] * np.eye(d)) / (n * S + SHRINK)[:, None, None]
         spread = np.broadcast_to(spread[:, None], variances.shape) + 1e-4 * variances
-        gap = np.linalg.slogdet(variances)[1] + _log_precision(q) - _trace(variances, precision) + d
-        gap = (z[:, :, None] * gap).sum() / (n.sum() * S)
+        gap = n[:, None] * (np.linalg.slogdet(variances)[1] + d) - _trace(variances, matches.summed(z, precision))
+        gap = (gap + matches.summed(z, _log_precision(q))).sum() / (n.sum() * S)
 
         def slope(kappa: float) -> float:
             return float(d * np.log(kappa / 2) - digamma((kappa - np.arange(d)) / 2).sum() + gap)
 
         alike = root_of(slope, d + 1.0, _MOST_ALIKE)
-        made = new_chain(c, s, z)._replace(means=c.means + shift, variances=variances, spread=spread, alike=alike)
-        return made, s
+        made = new_chain(c, s, matches, z)
+        return made._replace(means=c.means + shift, variances=variances, spread=spread, alike=alike), s
 
-    def _variances(self, c: Effects, precision: FloatArray, z5: FloatArray, n: FloatArray) -> FloatArray:
+    def _variances(self, c: Effects, total: FloatArray, n: FloatArray) -> FloatArray:
         """Return the inverse of the average precision, above the floor; a cluster of nobody keeps what it had."""
         d = c.means.shape[-1]
         alive = (n > 1e-6)[:, None, None, None]
-        average = np.where(alive, (z5 * precision).sum(0) / np.maximum(n, 1e-9)[:, None, None, None], np.eye(d))
+        average = np.where(alive, total / np.maximum(n, 1e-9)[:, None, None, None], np.eye(d))
         found = np.where(alive, _inverse(average), c.variances)
         lack = np.maximum(self.floor - np.einsum("...aa->...a", found), 0.0)
         return np.asarray(found + np.eye(d) * lack[..., None])
@@ -133,7 +128,7 @@ def _trace(a: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def _log_precision(q: Posterior) -> FloatArray:
-    """Return E log|Λ|, (n, K, S)."""
+    """Return E log|Λ|, (P, S)."""
     d, nu = q.mean.shape[-1], q.shape[..., 0]
     return np.asarray(
         digamma((nu[..., None] - np.arange(d)) / 2).sum(-1) + d * np.log(2) - np.linalg.slogdet(q.rate)[1]
@@ -144,19 +139,20 @@ def _multigammaln(a: FloatArray, d: int) -> FloatArray:
     return np.asarray(d * (d - 1) / 4 * np.log(np.pi) + gammaln(a[..., None] - np.arange(d) / 2).sum(-1))
 
 
-def _effects(c: Effects, s: ItemSums, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _effects(spread: FloatArray, s: ItemSums, precision: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return mean and covariance of q(b)."""
-    v = _inverse(_inverse(c.spread) + s.n_frames[..., None, None] * precision)
+    v = _inverse(_inverse(spread) + s.n_frames[..., None, None] * precision)
     return np.einsum("...ab,...bc,...c->...a", v, precision, s.first), v
 
 
-def _shift(c: Effects, s: ItemSums, precision: FloatArray, z5: FloatArray) -> FloatArray:
+def _shift(c: Effects, s: ItemSums, precision: FloatArray, matches: Matches, z: FloatArray) -> FloatArray:
     """Return how far the means move: items' own means count by W = (T + (n Λ)⁻¹)⁻¹ = T⁻¹ - T⁻¹ v T⁻¹."""
-    d, inverse = c.means.shape[-1], _inverse(c.spread)
+    d, inverse = c.means.shape[-1], _inverse(c.spread)[matches.cluster]
     v = _inverse(inverse + s.n_frames[..., None, None] * precision)
-    W = z5 * (inverse - inverse @ v @ inverse)
-    right = np.einsum("ijsab,ijsb->jsa", W, s.first / np.maximum(s.n_frames[..., None], 1e-9))
-    total = W.sum(0)
+    W = inverse - inverse @ v @ inverse
+    own = s.first / np.maximum(s.n_frames[..., None], 1e-9)
+    right = matches.summed(z, (W @ own[..., None])[..., 0])
+    total = matches.summed(z, W)
     ridge = (1e-9 * np.trace(total, axis1=-2, axis2=-1)[..., None, None] + 1e-300) * np.eye(d)
     return np.asarray(np.linalg.solve(total + ridge, right[..., None])[..., 0])
 
@@ -164,5 +160,5 @@ def _shift(c: Effects, s: ItemSums, precision: FloatArray, z5: FloatArray) -> Fl
 def _about(s: ItemSums, shift: FloatArray) -> ItemSums:
     """Return the same sums about means moved by `shift`."""
     n = s.n_frames[..., None]
-    second = s.second - _twice(np.broadcast_to(shift, s.first.shape), s.first) + n[..., None] * _outer(shift)
-    return s._replace(first=s.first - n * shift, second=second, shift=shift)
+    second = s.second - _twice(shift, s.first) + n[..., None] * _outer(shift)
+    return s._replace(first=s.first - n * shift, second=second)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from vhem._support.arrays import FloatArray
+from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions import Gaussian
 from vhem.emissions.components import Components
 from vhem.kernels.models import Models, ModelSums
@@ -34,11 +34,12 @@ class VirtualItems:
         """Virtual frames of each item."""
         return np.asarray(self.base.counts * self.base.tau)
 
-    def item_expectations(self, models: Models, anchors: Components, n_threads: int) -> tuple[FloatArray, ModelSums]:
-        """Return expected log-likelihoods and sums of every item under its own HMMs: as many for each, in order."""
+    def item_expectations(
+        self, models: Models, anchors: Components, items: IntArray, n_threads: int
+    ) -> tuple[FloatArray, ModelSums]:
+        """Return expected log-likelihoods and sums of items under HMMs: `items` has the item of each HMM."""
         del n_threads
-        base = self.base.models.take(np.repeat(np.arange(len(self.ids)), len(models) // len(self.ids)))
-        counts = np.repeat(self.base.counts, len(models) // len(self.ids))
+        base, counts = self.base.models.take(items), self.base.counts[items]
         with np.errstate(divide="ignore"):
             start, trans = np.log(models.startprob)[:, None], np.log(models.transmat)[:, None]
         own = ReducedModel(start, trans, np.zeros(1), models.components)

@@ -6,12 +6,13 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.cluster.hierarchy import cut_tree, linkage
+from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import pdist, squareform
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer, check_integers
 from vhem._support.randomness import RandomState, generator
+from vhem.em.cluster_starts import cut
 from vhem.em.parameters import documented
 from vhem.inference.groups import squared_distances
 from vhem.models import H3M, HMM
@@ -92,9 +93,8 @@ def log_spreads(points: FloatArray, numbers: IntArray) -> FloatArray:
     if np.ptp(points) == 0:
         return np.zeros(len(numbers))
     distances = pdist(points)
-    labels = cut_tree(linkage(distances, "ward"), numbers)
-    squares = squareform(distances) ** 2
-    made = [_spread(squares, labels[:, k]) for k in range(len(numbers))]
+    tree, squares = linkage(distances, "ward"), squareform(distances) ** 2
+    made = [_spread(squares, cut(tree, int(k))) for k in numbers]
     return np.log(np.maximum(made, 1e-300))
 
 

@@ -32,6 +32,16 @@ class Pairs(NamedTuple):
         order = np.argsort(lengths, kind="stable").astype(np.int64)
         return Pairs(np.tile(order, n_models), np.repeat(np.arange(n_models), len(order)))
 
+    @staticmethod
+    def owned(lengths: IntArray, groups: IntArray, owners: IntArray) -> Pairs:
+        """Every sequence under all HMMs of its group; `owners` has the group of each HMM, in ascending order."""
+        first = np.searchsorted(owners, groups)
+        n_models = np.searchsorted(owners, groups, side="right") - first
+        sequence = np.repeat(np.arange(len(lengths)), n_models)
+        place = np.arange(len(sequence)) - np.repeat(np.cumsum(n_models) - n_models, n_models)
+        order = np.argsort(lengths[sequence], kind="stable")
+        return Pairs(sequence, first[sequence] + place).take(order)
+
     def take(self, index: np.ndarray) -> Pairs:
         """Return the pairs at `index`."""
         return Pairs(self.sequence[index], self.model[index])
