@@ -3,7 +3,8 @@
     python experiments/compare_systems.py            prints the tables
     python experiments/compare_systems.py --write    writes the page
 
-Every system runs in a process of its own, on one thread, so that time and memory are its own. The handwriting is read
+Every system runs in a process of its own, on one thread, so that time and memory are its own. What it found is kept in
+the folder results/comparison, and an interrupted comparison resumes there. The handwriting is read
 from the folder in VHEM_DATA, or from ../shared/data beside the repository; without it, only the simulated study is
 made.
 """
@@ -13,10 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -29,9 +28,11 @@ from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
 import vhem
 from vhem.datasets import simulated_study
+from vhem.studies.results import Meter, markdown_table, remembered
 
 ROOT = Path(__file__).resolve().parents[1]
-REPEATS, REPEATS_OF_SLOW = 12, 3
+KEPT = ROOT / "results" / "comparison"
+REPEATS = 12
 LETTERS, PER_LETTER = "abcdegmw", 12
 
 
@@ -175,42 +176,34 @@ SYSTEMS: dict[str, tuple[Callable[..., Any], Callable[..., np.ndarray]]] = {
     "EM-H3M": (nothing, em_h3m),
     "EM-H3M, full covariances": (nothing, partial(em_h3m, covariance_type="full")),
     "k-means of stretched series": (nothing, kmeans_of_series),
+    "EM-DTM": (nothing, em_dtm),
     "EM-DTM, twice the states": (nothing, partial(em_dtm, factor=2)),
     "HEM-DTM": (systems, hem_dtm),
     "HEM-GMM (no time, full covariances)": (gaussians, hem_gmm),
 }
-SLOW = ("spectral, aggregated Wasserstein", "HEM-DTM")
-
-
-def kilobytes(name: str) -> int:
-    return int(re.search(name + r":\s+(\d+)", Path("/proc/self/status").read_text())[1])
 
 
 def measure(system: str, data: str) -> dict[str, float]:
     """Run one system on all draws of one data set; means over the draws, the peak of memory over all."""
     prepare, cluster = SYSTEMS[system]
-    ari, nmi, seconds, peak = [], [], [], 0.0
+    ari, nmi, made, clustered, peak = [], [], [], [], 0.0
     warnings.simplefilter("ignore")
-    n = REPEATS_OF_SLOW if system in SLOW else REPEATS
-    for seed in range(n):
+    for seed in range(REPEATS):
         problem = PROBLEMS[data](seed)
-        Path("/proc/self/clear_refs").write_text("5")  # Linux: the peak starts anew
-        before, begin = kilobytes("VmRSS"), time.process_time()
+        meter = Meter()
         models = prepare(problem, seed)
-        ready = time.process_time()
+        made.append(meter.seconds)
         labels = cluster(models, problem, seed)
-        seconds.append((ready - begin, time.process_time() - ready))
-        peak = max(peak, (kilobytes("VmHWM") - before) / 1024)
+        clustered.append(meter.seconds - made[-1])
+        peak = max(peak, meter.megabytes)
         ari.append(adjusted_rand_score(problem.truth, labels))
         nmi.append(normalized_mutual_info_score(problem.truth, labels))
-    made, clustered = np.mean(seconds, axis=0)
     return {
         "ari": np.mean(ari),
-        "error": np.std(ari, ddof=1) / np.sqrt(n),
-        "n": n,
+        "error": np.std(ari, ddof=1) / np.sqrt(REPEATS),
         "nmi": np.mean(nmi),
-        "made": made,
-        "clustered": clustered,
+        "made": np.mean(made),
+        "clustered": np.mean(clustered),
         "mb": peak,
     }
 
@@ -223,15 +216,14 @@ def in_own_process(system: str, data: str) -> dict[str, float]:
 
 
 def table(data: str) -> str:
-    columns = ("system", "ARI", "NMI", "draws", "CPU s, models", "CPU s, clustering", "memory, MB")
-    rows = [columns, ("---",) * len(columns)]
+    rows = []
     for system, (prepare, _) in SYSTEMS.items():
-        r = in_own_process(system, data)
+        r = remembered(KEPT, f"{data}, {system}", {"draws": REPEATS}, partial(in_own_process, system, data))
         made = "–" if prepare is nothing else f"{r['made']:.2f}"
-        quality = f"{r['ari']:.3f} ± {r['error']:.3f}", f"{r['nmi']:.2f}", f"{r['n']:.0f}"
-        rows.append((system, *quality, made, f"{r['clustered']:.2f}", f"{r['mb']:.0f}"))
+        quality = f"{r['ari']:.3f} ± {r['error']:.3f}", f"{r['nmi']:.2f}"
+        rows.append([system, *quality, made, f"{r['clustered']:.2f}", f"{r['mb']:.0f}"])
         print(*rows[-1], sep="  ", flush=True)
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown_table(["system", "ARI", "NMI", "CPU s, models", "CPU s, clustering", "memory, MB"], rows)
 
 
 PAGE = """# All systems on the same data

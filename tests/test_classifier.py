@@ -12,6 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 import vhem
 from vhem import VHEM, H3MClassifier, Sequences
 from vhem.em.aligned_start import aligned_start
+from vhem.supervised.class_polish import with_shared_variances
 from vhem.supervised.classifier import class_log_likelihoods
 
 
@@ -42,8 +43,8 @@ def test_learns_classes(method, topology):
 
 def test_one_component_is_the_vhem_centre_of_the_class(data):
     X, y = data
-    fit = H3MClassifier(n_components=1, tau=7, n_init=4, random_state=3).fit(X, y)
-    hmms = vhem.fit_hmms(X, 2, n_init=4, random_state=np.random.default_rng(3))
+    fit = H3MClassifier(n_components=1, tau=7, n_init=4, polish=0, random_state=3).fit(X, y)
+    hmms = vhem.fit_hmms(X, 2, n_init=4, pooling=None, random_state=np.random.default_rng(3))
     for c, model in zip(fit.classes_, fit.class_models_, strict=True):
         centre = VHEM(1, tau=7, n_init=8, tol=1e-4, random_state=0).fit(hmms[y == c]).centers_
         np.testing.assert_allclose(model.score_samples(X), centre.score_samples(X), rtol=5e-3)
@@ -203,3 +204,65 @@ def test_saved_classifiers_say_the_same_and_grow_on(data, kinds, tmp_path):
     assert again.get_params() == fit.get_params()
     again.partial_fit(X[:3], labels[:3])
     assert again.class_counts_.sum() == 39
+
+
+def test_polished_classes_know_their_sequences_better(data):
+    X, y = data
+    raw, polished = (H3MClassifier(polish=n, random_state=0).fit(X, y) for n in (0, 5))
+    for c, before, after in zip(raw.classes_, raw.class_models_, polished.class_models_, strict=True):
+        own = [X[i] for i in np.flatnonzero(y == c)]
+        assert after.score_samples(own).mean() > before.score_samples(own).mean()
+    again = H3MClassifier(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(again.decision_function(X), polished.decision_function(X))
+
+
+def _states(variances, mean=0.0):
+    """Return a mixture of one HMM whose states have these variances."""
+    n = len(variances)
+    uniform = np.full(n, 1 / n)
+    return vhem.H3M([vhem.HMM(uniform, np.tile(uniform, (n, 1)), np.full((n, 1), mean), np.reshape(variances, (n, 1)))])
+
+
+def test_classes_share_what_is_common_to_their_variances():
+    rng = np.random.default_rng(0)
+    noisy = [2.0 * rng.chisquare(9, 50) / 9 for _ in range(4)]  # one true variance, seen in ten sequences
+    shared = with_shared_variances([_states(v) for v in noisy], np.full(4, 10.0))
+    before, after = np.concatenate(noisy), np.concatenate([m.covars.ravel() for m in shared])
+    assert after.std() < 0.3 * before.std()
+    np.testing.assert_allclose(after.mean(), before.mean(), rtol=0.05)
+    different = [np.exp(rng.normal(0, 3, 50)) for _ in range(4)]
+    kept = with_shared_variances([_states(v) for v in different], np.full(4, 10.0))
+    large = different[0] > 1
+    assert (np.abs(np.log(kept[0].covars.ravel() / different[0]))[large] < 1).mean() > 0.9
+
+
+def test_variances_that_tell_classes_apart_are_not_shared():
+    rng = np.random.default_rng(2)
+    spreads = np.repeat([0.1, 0.3, 1.0, 3.0], 6)
+    X, y = [spread * rng.normal(size=(30, 1)) for spread in spreads], np.repeat(list("abcd"), 6)
+    fit = H3MClassifier(random_state=0).fit(X, y)
+    found = [np.sqrt(np.average(m.covars.mean(axis=(1, 2, 3)), weights=m.weights)) for m in fit.class_models_]
+    np.testing.assert_allclose(found, [0.1, 0.3, 1.0, 3.0], rtol=0.4)
+
+
+def test_few_states_share_nothing():
+    two = [_states([1.0, 2.0]), _states([3.0, 4.0])]
+    assert all(a is b for a, b in zip(two, with_shared_variances(two, np.array([9.0, 9.0])), strict=True))
+
+
+def test_a_class_added_later_shares_with_those_there(data):
+    X, y = data
+    some = y != "c"
+    fit = H3MClassifier(n_states=3, random_state=0).fit([X[i] for i in np.flatnonzero(some)], y[some])
+    before = [model.covars.copy() for model in fit.class_models_]
+    fit.partial_fit([X[i] for i in np.flatnonzero(~some)], y[~some])
+    for old, now in zip(before, fit.class_models_, strict=False):
+        np.testing.assert_array_equal(old, now.covars)
+
+
+def test_classes_of_categories():
+    rng = np.random.default_rng(1)
+    calm, wild = (np.array(row) for row in ([0.8, 0.1, 0.1], [0.2, 0.2, 0.6]))
+    X = [rng.choice(3, size=(30, 1), p=p).astype(float) for p in [calm] * 8 + [wild] * 8]
+    fit = H3MClassifier(emissions="categorical", n_states=2, random_state=0).fit(X, ["calm"] * 8 + ["wild"] * 8)
+    assert fit.score(X, ["calm"] * 8 + ["wild"] * 8) == 1.0

@@ -22,6 +22,7 @@ from vhem.kernels.maximise import Prior, maximise
 from vhem.kernels.models import Models, ModelSums
 
 _NEGLIGIBLE = 1e-16  # responsibility, relative to a cluster's average, below which a sequence does not affect its sums
+_DEAD = 1e-100  # share of all items below which an HMM is no longer learned: its sums would soon lose all their digits
 
 
 class Items(NamedTuple):
@@ -116,8 +117,10 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
         share = (expected.responsibilities * items.weights[:, None])[items.item] * items.inside[:, None]
         w = share[pairs.sequence[: len(share)]].T.ravel()
         mass = np.bincount(pairs.model, w, len(state.models))
+        total = mass.reshape(-1, self.n_components).sum(axis=1)
+        alive = mass > _DEAD * np.repeat(total, self.n_components)
         n = np.bincount(pairs.model, minlength=len(state.models))
-        shows = np.flatnonzero(w * n[pairs.model] > _NEGLIGIBLE * mass[pairs.model])
+        shows = np.flatnonzero(alive[pairs.model] & (w * n[pairs.model] > _NEGLIGIBLE * mass[pairs.model]))
         data = (self.batch.X, self.batch.offsets, pairs.take(shows), w[shows], self.n_threads)
         return expectations(state.models, *data, anchors).sums
 

@@ -110,7 +110,7 @@ def in_the_papers_setting(half: Half, settings: HandwritingSettings, seed: int) 
             "covariance_type": covariance_type, "n_init": settings.n_init, "reg_covar": settings.reg_covar,
             "random_state": seed, "n_jobs": 1,
         }  # fmt: skip
-        vhem = measured(H3MClassifier(tau=tau, **shared), half)
+        vhem = measured(H3MClassifier(tau=tau, polish=0, **shared), half)
         limit = settings.em_time * vhem["cpu"] / len(np.unique(half.train_labels))
         em = measured(H3MClassifier("em", time_limit=limit, **shared), half)
         out[f"VHEM {covariance_type} {tau}"], out[f"EM {covariance_type} {tau}"] = vhem, em

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 from typing import Any, Self
 
@@ -26,13 +25,15 @@ from vhem.estimators.vhem import VHEM
 from vhem.models import H3M
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
+from vhem.supervised.class_polish import polished, with_shared_variances
 
 _PRIORS = "must be 'empirical', 'uniform' or one probability per class"
 
 
 _TAU = 10  # frames by which ergodic HMMs are compared
-_POLISH = 5  # iterations of EM for left-right HMMs
-_PRIOR = 0.1  # pseudo-counts of the polish: classes may be small
+_POLISH = 5  # iterations of EM on the sequences of a class
+_MOST_COMPARED = 500  # training sequences by which it is decided whether classes share their variances
+_LEAST_GAIN = 0.01  # nats per sequence
 
 
 @documented
@@ -40,7 +41,7 @@ class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     """Classify sequences with one mixture of HMMs per class.
 
     With "vhem", an HMM is learned from every training sequence, and those of a class are reduced by `VHEM` to
-    `n_components` centres. With "em", `MixtureOfHMMs` learns the mixture from the sequences of the class directly. A
+    `n_components` centres, which a few iterations of EM then fit to the sequences. With "em", `MixtureOfHMMs` learns the mixture from the sequences of the class directly. A
     sequence y belongs to the class c with the highest p(c) p(y | c).
 
     Parameters
@@ -68,8 +69,9 @@ class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         Restarts of every sequence's HMM and of the reduction, or of EM. None: one of each (two of EM), which is faster
         and, for HMMs of single sequences, better.
     polish : int, optional
-        Iterations of EM on the sequences of a class, starting from its centres (method "vhem"; not for classes that
-        `partial_fit` adds to, whose old sequences are gone). None: 5 for left-right HMMs and 0 for ergodic ones.
+        Iterations of EM on the sequences of a class, starting from its centres; the classes then share what they say
+        about variances (method "vhem"; not for classes that `partial_fit` adds to, whose old sequences are gone).
+        None: 5. 0: the centres stay as VHEM made them.
     max_iter, tol : int, float
         When VHEM, or EM, stops.
     reg_covar : float
@@ -291,7 +293,7 @@ class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             return [self._by_em(sequences[index == c], seed) for c, seed in enumerate(rng.spawn(n_classes))]
         hmms = fit_hmms(
             sequences, self.n_states, self.n_mix, self.covariance_type, topology=self.topology, n_init=self.n_init or 1,
-            reg_covar=self.reg_covar, covars_prior=self.covars_prior, random_state=rng, n_jobs=self.n_jobs,
+            reg_covar=self.reg_covar, covars_prior=self.covars_prior, pooling=None, random_state=rng, n_jobs=self.n_jobs,
             emissions=self.emissions,
         )  # fmt: skip
         models = []
@@ -301,26 +303,36 @@ class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
                 weights = [self.class_counts_[known[c]], counts[c]]
                 members = H3M.pool([before, members], weights=weights)
             part = sequences[index == c]
-            made = self._reduced(members, self._tau(part), seed)
-            models.append(made if before is not None else self._polished(made, part))
-        return models
+            made, z = self._reduced(members, self._tau(part), seed)
+            if before is None and self._n_polish:
+                made = polished(made, z.argmax(axis=1), part, self._n_polish, self.reg_covar, self.n_jobs)
+            models.append(made)
+        return self._sharing(models, counts, old, known, sequences, index) if self._n_polish else models
+
+    def _sharing(
+        self, models: list[H3M], counts: IntArray, old: list[H3M | None], known: list[int | None],
+        sequences: Sequences, index: IntArray,
+    ) -> list[H3M]:  # fmt: skip
+        """Return the models with variances shared, if that tells the training sequences apart better.
+
+        New classes share with each other and with all known ones, which stay as they are.
+        """
+        others, numbers = (self.class_models_, self.class_counts_) if known else ([], [])
+        shared = with_shared_variances([*models, *others], np.concatenate([counts, numbers]))
+        after = [now if before is None else made for made, now, before in zip(models, shared, old, strict=False)]
+        some = np.unique(np.linspace(0, len(index) - 1, min(len(index), _MOST_COMPARED)).astype(int))
+        part, classes = sequences[some], index[some]
+        gain = log_chances(after, part, classes, self.n_jobs) - log_chances(models, part, classes, self.n_jobs)
+        return after if gain > _LEAST_GAIN else models
+
+    @property
+    def _n_polish(self) -> int:
+        return _POLISH if self.polish is None else self.polish
 
     def _tau(self, sequences: Sequences) -> int:
         if not isinstance(self.tau, str):
             return self.tau
         return _TAU if self.topology == "ergodic" else min(2 * self.n_states, int(np.median(sequences.lengths)))
-
-    def _polished(self, centers: H3M, sequences: Sequences) -> H3M:
-        """Return the centres after a few iterations of EM on the sequences themselves."""
-        n_iter = self.polish if self.polish is not None else 0 if self.topology == "ergodic" else _POLISH
-        if not n_iter:
-            return centers
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it need not converge
-            return MixtureOfHMMs(
-                len(centers), init=centers, max_iter=n_iter, reg_covar=self.reg_covar, covars_prior=_PRIOR,
-                startprob_prior=_PRIOR, transmat_prior=_PRIOR, n_jobs=self.n_jobs,
-            ).fit(sequences).model_  # fmt: skip
 
     def _warn_of_small_classes(self, counts: IntArray, old: list[H3M | None]) -> None:
         small = sum(n < self.n_components and before is None for n, before in zip(counts, old, strict=True))
@@ -332,16 +344,18 @@ class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             k=self.n_components,
         )
 
-    def _reduced(self, hmms: H3M, tau: int, rng: np.random.Generator) -> H3M:
+    def _reduced(self, hmms: H3M, tau: int, rng: np.random.Generator) -> tuple[H3M, FloatArray]:
+        """Return the centres of a class, and the responsibilities of its HMMs."""
         if len(hmms) <= self.n_components:
-            return hmms
+            return hmms, np.eye(len(hmms))
         aligned = self.topology != "ergodic"
         fit = VHEM(
             self.n_components, self.n_states, self.n_mix, tau=tau, n_virtual=self.n_virtual,
             init=aligned_start(hmms, self.n_components, rng) if aligned else "auto", n_init=self.n_init,
             max_iter=self.max_iter, tol=self.tol, random_state=rng, n_jobs=self.n_jobs,
         ).fit(hmms)  # fmt: skip
-        return fit.centers_.with_weights(hmms.weights @ fit.responsibilities_)  # old centres count for many sequences
+        z = fit.responsibilities_
+        return fit.centers_.with_weights(hmms.weights @ z), z  # old centres count for many sequences
 
     def _by_em(self, sequences: Sequences, rng: np.random.Generator) -> H3M:
         shape = (min(self.n_components, len(sequences)), self.n_states, self.n_mix, self.covariance_type, self.topology)
@@ -374,6 +388,13 @@ def class_log_likelihoods(models: list[H3M], sequences: Sequences, n_jobs: int |
         joint = pooled.log_likelihoods(sequences, n_jobs) + np.log(np.concatenate([m.weights for m in models]))
     begins = np.cumsum([0, *(len(model) for model in models[:-1])])
     return np.asarray(np.logaddexp.reduceat(joint, begins, axis=1))
+
+
+def log_chances(models: list[H3M], sequences: Sequences, classes: IntArray, n_jobs: int | None = None) -> float:
+    """Return the mean log probability that sequences belong to their own classes, all equally likely beforehand."""
+    scores = class_log_likelihoods(models, sequences, n_jobs)
+    own = scores[np.arange(len(classes)), classes]
+    return float((own - logsumexp(scores, axis=1)).mean())
 
 
 def _labelled(X: SequencesLike, y: Iterable[Any]) -> tuple[Sequences, npt.NDArray[Any], IntArray]:
