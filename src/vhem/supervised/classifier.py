@@ -41,8 +41,9 @@ class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     """Classify sequences with one mixture of HMMs per class.
 
     With "vhem", an HMM is learned from every training sequence, and those of a class are reduced by `VHEM` to
-    `n_components` centres, which a few iterations of EM then fit to the sequences. With "em", `MixtureOfHMMs` learns the mixture from the sequences of the class directly. A
-    sequence y belongs to the class c with the highest p(c) p(y | c).
+    `n_components` centres, which a few iterations of EM then fit to the sequences. With "em", `MixtureOfHMMs` learns
+    the mixture from the sequences of the class directly. A sequence y belongs to the class c with the highest
+    p(c) p(y | c).
 
     Parameters
     ----------
@@ -293,8 +294,8 @@ class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
             return [self._by_em(sequences[index == c], seed) for c, seed in enumerate(rng.spawn(n_classes))]
         hmms = fit_hmms(
             sequences, self.n_states, self.n_mix, self.covariance_type, topology=self.topology, n_init=self.n_init or 1,
-            reg_covar=self.reg_covar, covars_prior=self.covars_prior, pooling=None, random_state=rng, n_jobs=self.n_jobs,
-            emissions=self.emissions,
+            reg_covar=self.reg_covar, covars_prior=self.covars_prior, pooling=None, random_state=rng,
+            n_jobs=self.n_jobs, emissions=self.emissions,
         )  # fmt: skip
         models = []
         for c, seed in enumerate(rng.spawn(n_classes)):
