@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from textwrap import indent
 from typing import TypeVar
@@ -23,10 +24,10 @@ def sharing(**texts: str) -> Callable[[T], T]:
     >>> print(draw.__doc__.splitlines()[2])
         ax : matplotlib Axes, optional
     """
+    place = re.compile(rf"^( +)<({'|'.join(texts)})>$", re.MULTILINE)
 
     def filled(thing: T) -> T:
-        for name, text in texts.items():
-            thing.__doc__ = (thing.__doc__ or "").replace(f"    <{name}>\n", indent(text, "    ") + "\n")
+        thing.__doc__ = place.sub(lambda found: indent(texts[found[2]], found[1]), thing.__doc__ or "")
         return thing
 
     return filled

@@ -140,12 +140,7 @@ def cluster(
         made = _Made(found, hmms, fit, final, compared, probable, length)
         numbers = made.numbers() | {"notes": session.gather_warnings()}
         text = made.text(why)
-        writer.begin(found.feature_names, found.typical_length)
-        writer.model(HMMS, hmms)
-        writer.centers(final.centers_)
-        writer.labels(hmms.ids, final.labels_, final.responsibilities_)
-        writer.restarts(fit)
-        writer.finish(text, numbers)
+        made.write(writer, text, numbers)
         forget_parts(out)
     show(f"{text}\n\n{writer.told()}", numbers, run.json)
 
@@ -193,6 +188,15 @@ class _Made(NamedTuple):
         refined = _agreement_text(fit, self.final) if isinstance(self.final, SequenceClustering) else ""
         text += f"{summary.restarts_text(fit)}{refined}\n"
         return text + summary.clusters_text(self.clusters(), found.feature_names, "HMMs")
+
+    def write(self, writer: RunWriter, text: str, numbers: dict[str, Any]) -> None:
+        """Write the files of the folder."""
+        writer.begin(self.found.feature_names, self.found.typical_length)
+        writer.model(HMMS, self.hmms)
+        writer.centers(self.final.centers_)
+        writer.labels(self.hmms.ids, self.final.labels_, self.final.responsibilities_)
+        writer.restarts(self.fit)
+        writer.finish(text, numbers)
 
 
 def warn_of_pieces(final: VHEM | SequenceClustering, hmms: H3M, length: int) -> None:

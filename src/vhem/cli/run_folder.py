@@ -36,7 +36,7 @@ import tomllib
 from collections.abc import Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import tomli_w
@@ -71,6 +71,9 @@ class Labels(NamedTuple):
     ids: list[str]  #: as text, in the order of the rows
     labels: IntArray  #: (n,) clusters from 0; of a tree, (n, levels), the lowest level first
     responsibilities: FloatArray | None  #: (n, K) probability of each cluster; none for a tree
+
+
+T = TypeVar("T")
 
 
 class RunFolder:
@@ -114,12 +117,12 @@ class RunFolder:
     @cached_property
     def hmms(self) -> H3M:
         """The HMMs that were learned or clustered."""
-        return self._mixture(HMMS)
+        return self._loaded(HMMS, H3M)
 
     @cached_property
     def centers(self) -> H3M:
         """The centres of the clusters."""
-        return self._mixture(CENTERS)
+        return self._loaded(CENTERS, H3M)
 
     @property
     def topology(self) -> str:
@@ -133,13 +136,7 @@ class RunFolder:
     @cached_property
     def tree(self) -> HierarchicalVHEM:
         """The hierarchy that `vhem tree` made."""
-        found = load(self._file(TREE))
-        if not isinstance(found, HierarchicalVHEM):
-            raise InputTypeError(
-                "{path} holds a {kind}, not a HierarchicalVHEM",
-                path=self.path / TREE, kind=type(found).__name__,
-            )  # fmt: skip
-        return found
+        return self._loaded(TREE, HierarchicalVHEM)
 
     @cached_property
     def feature_names(self) -> list[str] | None:
@@ -181,12 +178,12 @@ class RunFolder:
             raise FileNotFoundError(f"{self.path} was made from models, {given}, and has no sequences.")
         return read_with_roles(given, table.reading()).sequences
 
-    def _mixture(self, name: str) -> H3M:
+    def _loaded(self, name: str, wanted: type[T]) -> T:
         found = load(self._file(name))
-        if not isinstance(found, H3M):
+        if not isinstance(found, wanted):
             raise InputTypeError(
-                "{path} holds a {kind}, not an H3M",
-                path=self.path / name, kind=type(found).__name__,
+                "{path} holds {kind}, not {wanted}",
+                path=self.path / name, kind=type(found).__name__, wanted=wanted.__name__,
             )  # fmt: skip
         return found
 

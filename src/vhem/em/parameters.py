@@ -109,9 +109,22 @@ _VERBOSE = """\
 verbose : bool, optional
     None shows a bar on a terminal or in a notebook once a fit takes longer than two seconds; False or 0 shows nothing.
     True prints lines where an estimator has any."""
+_CLUSTERING = """\
+estimator : SequenceClustering or int
+    The clustering, whose settings are used, or the number of clusters."""
+_SEQUENCES = """\
+sequences : list of (T_i, d) arrays, 3-D array or Sequences
+    The sequences."""
+_PEOPLE = """\
+groups : list, optional
+    The person of each sequence; by default the sequences' own groups."""
+_SHARE = """\
+callback : callable, optional
+    Called with the share of the work that is done."""
 
 #: Puts the shared texts in the place of lines such as ``<random_state>``.
 documented = sharing(
     random_state=_SEED, n_jobs=_THREADS, sizes=_SIZES, emissions=_EMISSIONS, topology=_TOPOLOGY, priors=_PRIORS,
-    limits=_LIMITS, callback=_CALLBACK, verbose=_VERBOSE,
+    limits=_LIMITS, callback=_CALLBACK, verbose=_VERBOSE, clustering=_CLUSTERING, sequences=_SEQUENCES, people=_PEOPLE,
+    share_done=_SHARE,
 )  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_in_range, check_integer
+from vhem._support.docstrings import sharing
 from vhem._support.errors import Count, InputError
 from vhem._support.randomness import RandomState, generator
 from vhem.em.observed import check_bound, in_pieces, nodes
@@ -20,7 +21,21 @@ from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 from vhem.models.hmm import infinite_if_impossible
 
+_either = sharing(
+    bound="""\
+tau : int
+    Length of the virtual sequences.
+bound : {"paper", "observed"}
+    "paper": the paper's. "observed": a tighter one, for which Gaussians are cut into pieces around `n_nodes` nodes
+    each; it sees roughly where an observation lies, and takes about five times as long.
+n_nodes : int
+    Nodes of the observed bound, an even number.
+random_state : int, numpy Generator, RandomState or None
+    Seed of the nodes."""
+)
 
+
+@_either
 @documented
 def expected_log_likelihood(
     base: H3M | HMM,
@@ -43,15 +58,7 @@ def expected_log_likelihood(
         The models that the virtual sequences come from.
     reduced : H3M or HMM
         The models that score them.
-    tau : int
-        Length of the virtual sequences.
-    bound : {"paper", "observed"}
-        "paper": the paper's. "observed": a tighter one, for which Gaussians are cut into pieces around `n_nodes` nodes
-        each; it sees roughly where an observation lies, and takes about five times as long.
-    n_nodes : int
-        Nodes of the observed bound, an even number.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the nodes.
+    <bound>
     <n_jobs>
 
     Returns
@@ -81,6 +88,7 @@ def expected_log_likelihood(
     return infinite_if_impossible(J, reduced_h3m.emissions)
 
 
+@_either
 @documented
 def divergence(
     a: H3M | HMM,
@@ -100,15 +108,7 @@ def divergence(
     ----------
     a, b : H3M or HMM
         The models to compare.
-    tau : int
-        Length of the virtual sequences.
-    bound : {"paper", "observed"}
-        "paper": the paper's. "observed": a tighter one, for which Gaussians are cut into pieces around `n_nodes` nodes
-        each; it sees roughly where an observation lies, and takes about five times as long.
-    n_nodes : int
-        Nodes of the observed bound, an even number.
-    random_state : int, numpy Generator, RandomState or None
-        Seed of the nodes.
+    <bound>
     <n_jobs>
 
     Returns

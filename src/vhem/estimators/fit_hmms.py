@@ -224,15 +224,23 @@ def fit_hmms(
     batch = Batch.of(checked, groups, sample_weight, template)
     candidates = _candidates(n_states) if isinstance(init, str) else [0]
     plan = replace(plan, reporter=_reporter(callback, len(candidates), criterion, plan))
-    chosen, scores = choose_sizes(batch, candidates, criterion, plan, generator(random_state))
+    report, h3m = _by_em(checked, batch, candidates, criterion, plan, generator(random_state))
+    return (h3m, report) if return_report else h3m
+
+
+def _by_em(
+    data: Sequences, batch: Batch, candidates: list[int], criterion: str, plan: FitPlan, rng: np.random.Generator
+) -> tuple[FitReport, H3M]:
+    """Fit by Baum-Welch, and report it."""
+    chosen, scores = choose_sizes(batch, candidates, criterion, plan, rng)
     report = FitReport(
         *(chosen.log_likelihoods, chosen.n_iter, chosen.converged, chosen.models.n_states, candidates, scores),
         *(chosen.n_floored, chosen.n_reseeded, chosen.n_falls),
     )
-    _warn(report, batch, plan, checked.channels)
+    _warn(report, batch, plan, data.channels)
     weights = None if batch.cases is None else batch.cases / batch.cases.sum()
-    h3m = H3M.of_models(chosen.models, weights, batch.ids, checked._remembered).with_evidence(*batch.evidence)
-    return (h3m, report) if return_report else h3m
+    h3m = H3M.of_models(chosen.models, weights, batch.ids, data._remembered).with_evidence(*batch.evidence)
+    return report, h3m
 
 
 def _check_unused(**given: Any) -> None:

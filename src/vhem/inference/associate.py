@@ -128,15 +128,13 @@ def associate(
     sequences : list of arrays or Sequences, optional
         What a SequenceClustering was fitted to: bootstrap samples are then clustered again, so that the intervals carry
         the uncertainty of the clusters too.
-    groups : list, optional
-        The person of each sequence; by default the sequences' own groups.
+    <people>
     estimator : SequenceClustering, optional
         How to cluster again, if `fit` is not itself one.
     n_bootstrap : int
         Bootstrap samples of people for the intervals; 0 for none.
     <random_state>
-    callback : callable, optional
-        Called with the share of the work that is done.
+    <share_done>
 
     Returns
     -------

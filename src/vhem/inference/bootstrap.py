@@ -78,12 +78,9 @@ def bootstrap_test(
 
     Parameters
     ----------
-    estimator : SequenceClustering or int
-        The clustering, whose settings are used, or the number of clusters.
-    sequences : list of (T_i, d) arrays, 3-D array or Sequences
-        The sequences.
-    groups : list, optional
-        The person of each sequence; by default the sequences' own groups.
+    <clustering>
+    <sequences>
+    <people>
     null_clusters : int
         Clusters of the null model: 1 asks whether there are clusters at all, K - 1 whether one less would do (the
         bootstrap likelihood-ratio test).
@@ -93,8 +90,7 @@ def bootstrap_test(
         Stop when so many studies have gained as much as the data: p is then their share, and known well enough to say
         that it is not small (Besag and Clifford, Biometrika 78:301-304, 1991).
     <random_state>
-    callback : callable, optional
-        Called with the share of the work that is done.
+    <share_done>
 
     Returns
     -------

@@ -101,10 +101,8 @@ def cross_fitted_test(
 
     Parameters
     ----------
-    estimator : SequenceClustering or int
-        The clustering, whose settings are used, or the number of clusters.
-    sequences : list of (T_i, d) arrays, 3-D array or Sequences
-        The sequences.
+    <clustering>
+    <sequences>
     groups : list, optional
         The person of each sequence; by default the sequences' own groups. Single sequences are cut in the middle.
     n_folds : int
@@ -112,8 +110,7 @@ def cross_fitted_test(
     n_permutations : int
         Permutations.
     <random_state>
-    callback : callable, optional
-        Called with the share of the work that is done.
+    <share_done>
 
     Returns
     -------

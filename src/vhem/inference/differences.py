@@ -105,10 +105,8 @@ def cluster_differences(
         The centres.
     labels : array of shape (n,)
         The cluster of each person, in the order of the persons' first sequences.
-    sequences : list of arrays or Sequences
-        The sequences.
-    groups : list, optional
-        The person of each sequence; by default the sequences' own groups.
+    <sequences>
+    <people>
     names : list of str, optional
         Names of the dimensions.
     n_bootstrap : int

@@ -71,8 +71,7 @@ def group_gain_test(
 
     Parameters
     ----------
-    sequences : list of (T_i, d) arrays, 3-D array or Sequences
-        The sequences.
+    <sequences>
     subjects : list
         The person of each sequence; persons are exchanged as wholes.
     groups : list
@@ -87,8 +86,7 @@ def group_gain_test(
         Permutations; HMMs are learned again in each.
     <random_state>
     <n_jobs>
-    callback : callable, optional
-        Called with the share of the work that is done.
+    <share_done>
 
     Returns
     -------

@@ -166,10 +166,8 @@ def log_odds(scores: SubjectScores, a: int = 0, b: int = 1) -> FloatArray:
 
     Parameters
     ----------
-    scores : SubjectScores
-        The scores.
-    a, b : int
-        Columns of the two models.
+    scores, a, b
+        As for :func:`ab_scale`.
 
     Returns
     -------

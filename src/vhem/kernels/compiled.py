@@ -146,35 +146,40 @@ def expected_log_likelihood(
     *, base: Models, reduced: Models, tau: int, early_stop: bool, n_threads: int, pieces: Pieces | None = None
 ) -> FloatArray:
     """Return J (K_b, K_r)."""
-    module = engine().module
     J = np.empty((len(base), len(reduced)))
-    one, two = _pair_of_models(module, base, reduced)
-    module.expected_log_likelihood(
-        base=one,
-        reduced=two,
-        recursion=module.Recursion(tau=tau, prune=False, early_stop=early_stop),
-        diagonal=False,
-        J=J,
-        run=_run(module, n_threads, _reduction_work(base, reduced, tau)),
-        **_pieces(module, pieces),
-    )
+    _fill_bounds(J, base, reduced, tau, early_stop, n_threads, pieces)
     return J
 
 
 def self_log_likelihood(*, models: Models, tau: int, early_stop: bool, n_threads: int) -> FloatArray:
     """Return J_ii (K,), every model against itself; give few at a time: emissions are computed for all pairs."""
-    module = engine().module
     J = np.empty(len(models))
-    one, two = _pair_of_models(module, models, models)
+    _fill_bounds(J, models, models, tau, early_stop, n_threads)
+    return J
+
+
+def _fill_bounds(
+    J: FloatArray,
+    base: Models,
+    reduced: Models,
+    tau: int,
+    early_stop: bool,
+    n_threads: int,
+    pieces: Pieces | None = None,
+) -> None:
+    """Fill J, of all pairs (K_b, K_r) or of those on the diagonal (K,)."""
+    module = engine().module
+    one, two = _pair_of_models(module, base, reduced)
+    share = J.size / (len(base) * len(reduced))
     module.expected_log_likelihood(
         base=one,
         reduced=two,
         recursion=module.Recursion(tau=tau, prune=False, early_stop=early_stop),
-        diagonal=True,
+        diagonal=J.ndim == 1,
         J=J,
-        run=_run(module, n_threads, _reduction_work(models, models, tau) / len(models)),
+        run=_run(module, n_threads, share * _reduction_work(base, reduced, tau)),
+        **_pieces(module, pieces),
     )
-    return J
 
 
 def e_step(

@@ -24,7 +24,7 @@ from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models.evidence import Evidence
 from vhem.models.gaussian_view import GaussianView
-from vhem.models.hmm import HMM, given_emissions, infinite_if_impossible, sequences_for
+from vhem.models.hmm import HMM, given_emissions, infinite_if_impossible, of_sequences, sequences_for
 from vhem.models.named_channels import NamedChannels, common_channels
 from vhem.models.posterior import ModelPosterior, joint_posterior
 from vhem.models.sampling import checked_lengths, sample
@@ -329,15 +329,13 @@ class H3M(NamedChannels, GaussianView, Immutable):
         made = self._of(self.parameters.take(chosen), *rest)
         return made._remembering(self._channels)
 
+    @of_sequences
     def log_likelihoods(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
         """Return log p(y_i | HMM k) of every sequence under every HMM.
 
         Parameters
         ----------
-        sequences : list of (T_i, d) arrays, 3-D array or Sequences
-            The n sequences; NaN is marginalised.
-        n_jobs : int, optional
-            Threads; all cores by default. The result does not depend on it.
+        <sequences>
 
         Returns
         -------

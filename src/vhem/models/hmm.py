@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray, floats
+from vhem._support.docstrings import sharing
 from vhem._support.errors import Count, InputError, InputTypeError
 from vhem._support.immutable import Immutable, check_alike
 from vhem._support.places import Names
@@ -25,6 +26,15 @@ from vhem.models.stationary import long_run_occupancy
 from vhem.models.validation import checked_models
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.sequences.channels import Channels
+
+#: Puts the text of these parameters in the place of ``<sequences>``.
+of_sequences = sharing(
+    sequences="""\
+sequences : list of (T_i, d) arrays, 3-D array or Sequences
+    The n sequences; NaN is marginalised.
+n_jobs : int, optional
+    Threads; all cores by default. The result does not depend on it."""
+)
 
 
 class HMM(NamedChannels, GaussianView, Immutable):
@@ -130,15 +140,13 @@ class HMM(NamedChannels, GaussianView, Immutable):
             np.array([self.n_states], dtype=np.int64),
         )
 
+    @of_sequences
     def score_samples(self, sequences: SequencesLike, n_jobs: int | None = None) -> FloatArray:
         """Return log p(y_i), the log-likelihood of each sequence.
 
         Parameters
         ----------
-        sequences : list of (T_i, d) arrays, 3-D array or Sequences
-            The n sequences; NaN is marginalised.
-        n_jobs : int, optional
-            Threads; all cores by default.
+        <sequences>
 
         Returns
         -------
@@ -158,15 +166,13 @@ class HMM(NamedChannels, GaussianView, Immutable):
         """Return the mean log-likelihood of the sequences."""
         return float(self.score_samples(sequences, n_jobs).mean())
 
+    @of_sequences
     def decode(self, sequences: SequencesLike, n_jobs: int | None = None) -> tuple[FloatArray, list[IntArray]]:
         """Return the likeliest path of states of each sequence (Viterbi).
 
         Parameters
         ----------
-        sequences : list of (T_i, d) arrays, 3-D array or Sequences
-            The n sequences.
-        n_jobs : int, optional
-            Threads; all cores by default.
+        <sequences>
 
         Returns
         -------
@@ -185,15 +191,13 @@ class HMM(NamedChannels, GaussianView, Immutable):
         scores, paths = kernels.viterbi(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
         return infinite_if_impossible(scores, self.emissions), np.split(paths, checked.offsets[1:-1])
 
+    @of_sequences
     def posterior(self, sequences: SequencesLike, n_jobs: int | None = None) -> list[FloatArray]:
         """Return p(x_t = s | y_i), the posterior probabilities of the states at each frame.
 
         Parameters
         ----------
-        sequences : list of (T_i, d) arrays, 3-D array or Sequences
-            The n sequences.
-        n_jobs : int, optional
-            Threads; all cores by default.
+        <sequences>
 
         Returns
         -------

@@ -10,28 +10,11 @@ import numpy as np
 from vhem._support.errors import InputError
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.sequences.categories import Categories, wanted
-from vhem.sequences.channels import Channels, joined, named, recoded
+from vhem.sequences.channels import Channels, KnowsChannels, joined, named, recoded
 
 
-class NamedChannels:
+class NamedChannels(KnowsChannels):
     """What models learned from sequences with categories know about their channels."""
-
-    _channels: Channels | None = None
-
-    @property
-    def channels(self) -> list[str]:
-        """Names of the dimensions: those of the sequences it was learned from if these have categories; else x1, …."""
-        return list(self._known.names)
-
-    @property
-    def categories(self) -> dict[str, tuple[str, ...]]:
-        """The names of the categories, by channel; empty if none are known."""
-        return self._known.as_dict()
-
-    @property
-    def _known(self) -> Channels:
-        n_dims: int = self.n_dims  # type: ignore[attr-defined]
-        return Channels.unnamed(n_dims) if self._channels is None else self._channels
 
     def with_categories(self, categories: Categories, channels: Iterable[str] | None = None) -> Self:
         """Return the same model with names of categories.
@@ -56,7 +39,7 @@ class NamedChannels:
         >>> round(hmm.score(vhem.Sequences([["rain"]], categories=True)), 3)
         -1.204
         """
-        known = self._known if channels is None else named(channels, len(self._known.names))
+        known = self._named if channels is None else named(channels, len(self._named.names))
         return self._remembering(known.with_categories(wanted(categories, known)))
 
     def _remembering(self, channels: Channels | None) -> Self:

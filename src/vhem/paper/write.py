@@ -207,8 +207,28 @@ def _write_docx(path: Path, tables: Sequence[Table], results: Sequence[str], met
 
 
 def _add_table(document: Any, number: int, table: Table) -> None:
-    from docx.enum.section import WD_ORIENT, WD_SECTION  # noqa: PLC0415
     from docx.shared import Pt  # noqa: PLC0415
+
+    section = _section_for(table, document)
+    label = document.add_paragraph()
+    label.paragraph_format.keep_with_next = True
+    label.paragraph_format.space_before = Pt(18)
+    label.add_run(f"Table {number}").bold = True
+    title = document.add_paragraph()
+    title.paragraph_format.keep_with_next = True
+    title.add_run(table.title).italic = True
+    _add_grid(document, table, _widths(table, section.page_width - section.left_margin - section.right_margin))
+    if table.note:
+        note = document.add_paragraph()
+        note.add_run("Note. ").italic = True
+        note.add_run(table.note)
+        for run in note.runs:
+            run.font.size = Pt(9)
+
+
+def _section_for(table: Table, document: Any) -> Any:
+    """Return the document's last section, or a new one if the page must be turned for this table."""
+    from docx.enum.section import WD_ORIENT, WD_SECTION  # noqa: PLC0415
 
     section, wide = document.sections[-1], len(table.columns) > _WIDE
     turned = section.page_width > section.page_height
@@ -216,15 +236,13 @@ def _add_table(document: Any, number: int, table: Table) -> None:
         section = document.add_section(WD_SECTION.NEW_PAGE)
         section.orientation = WD_ORIENT.LANDSCAPE if wide else WD_ORIENT.PORTRAIT
         section.page_width, section.page_height = section.page_height, section.page_width
-    label = document.add_paragraph()
-    label.paragraph_format.keep_with_next = label.paragraph_format.space_before = True
-    label.paragraph_format.space_before = Pt(18)
-    label.add_run(f"Table {number}").bold = True
-    title = document.add_paragraph()
-    title.paragraph_format.keep_with_next = True
-    title.add_run(table.title).italic = True
+    return section
+
+
+def _add_grid(document: Any, table: Table, widths: list[int]) -> None:
+    from docx.shared import Pt  # noqa: PLC0415
+
     grid = document.add_table(len(table.rows) + 1, len(table.columns))
-    widths = _widths(table, section.page_width - section.left_margin - section.right_margin)
     grid.autofit = False
     for column, width in zip(grid.columns, widths, strict=True):
         column.width = width
@@ -237,12 +255,6 @@ def _add_table(document: Any, number: int, table: Table) -> None:
             for run in cell.paragraphs[0].runs:
                 run.font.size = Pt(9)
             _rules(cell, top=r == 0, bottom=r in (0, len(table.rows)))
-    if table.note:
-        note = document.add_paragraph()
-        note.add_run("Note. ").italic = True
-        note.add_run(table.note)
-        for run in note.runs:
-            run.font.size = Pt(9)
 
 
 def _widths(table: Table, whole: int) -> list[int]:

@@ -25,11 +25,7 @@ def plot_j_matrix(J: npt.ArrayLike, labels: npt.ArrayLike, ax: Axes | None = Non
         One row per input, and one column per centre, as from `VHEM.transform`, or per input, as from
         `expected_log_likelihood(hmms, hmms, tau)`. The lowest twentieth shares one colour, to leave contrast for the
         rest.
-    labels : array of shape (n,)
-        The cluster of each input.
-    <ax>
-
-    <axes>
+    <by_cluster>
 
     Examples
     --------
@@ -61,11 +57,7 @@ def plot_responsibilities(responsibilities: npt.ArrayLike, labels: npt.ArrayLike
     ----------
     responsibilities : array of shape (n, K)
         Such as `VHEM.responsibilities_`.
-    labels : array of shape (n,)
-        The cluster of each input.
-    <ax>
-
-    <axes>
+    <by_cluster>
 
     Examples
     --------

@@ -39,8 +39,7 @@ def plot_h3m(
     ax : matplotlib Axes, optional
         Where to draw; made if not given. The panels are its `child_axes`.
     <scene>
-    columns : int, optional
-        Panels per row; chosen automatically if not given.
+    <columns>
     transitions : bool, optional
         Whether to draw the chains. None: for up to 12 HMMs of one or two dimensions.
 

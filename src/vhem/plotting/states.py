@@ -34,16 +34,10 @@ def plot_index(
     ----------
     sequences : Sequences
         With categories.
-    labels : array of shape (n,), optional
-        The cluster of each sequence: each gets a panel.
-    ax : matplotlib Axes, optional
-        Where to draw; made if not given. The panels are its `child_axes`.
-    channel : str or int
-        The channel, by name or position.
+    <group_panels>
     order : {"start", "end", "given"}
         Lines are sorted by their categories from the start, or from the end backwards, or stay as they are.
-    columns : int, optional
-        Panels per row; chosen automatically if not given.
+    <columns>
 
     <panels>
 
@@ -84,14 +78,8 @@ def plot_distribution(
     ----------
     sequences : Sequences
         With categories; case weights are used.
-    labels : array of shape (n,), optional
-        The cluster of each sequence: each gets a panel.
-    ax : matplotlib Axes, optional
-        Where to draw; made if not given. The panels are its `child_axes`.
-    channel : str or int
-        The channel, by name or position.
-    columns : int, optional
-        Panels per row; chosen automatically if not given.
+    <group_panels>
+    <columns>
 
     <panels>
 

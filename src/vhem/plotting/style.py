@@ -19,7 +19,25 @@ SEQUENTIAL = "cividis"
 
 #: Shared parts of docstrings.
 picture = sharing(
+    by_cluster="""\
+labels : array of shape (n,)
+    The cluster of each input.
+ax : matplotlib Axes, optional
+    Where to draw; made if not given.
+
+Returns
+-------
+matplotlib Axes
+    The axes drawn into.""",
     ax="ax : matplotlib Axes, optional\n    Where to draw; made if not given.",
+    group_panels="""\
+labels : array of shape (n,), optional
+    The cluster of each sequence: each gets a panel.
+ax : matplotlib Axes, optional
+    Where to draw; made if not given. The panels are its `child_axes`.
+channel : str or int
+    The channel, by name or position.""",
+    columns="columns : int, optional\n    Panels per row; chosen automatically if not given.",
     scene="image, extent, names\n    As for :func:`plot_hmm`.",
     axes="Returns\n-------\nmatplotlib Axes\n    The axes drawn into.",
     panels="Returns\n-------\nmatplotlib Axes\n    The axes that hold the panels.",

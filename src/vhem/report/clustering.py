@@ -52,17 +52,9 @@ def clustering(
         raise _wrong_kind(fit)
     check_is_fitted(fit)
     data = None if sequences is None else as_sequences(sequences)
-    if isinstance(fit, MixtureOfHMMs):
-        if data is None:
-            raise InputError(
-                "a report on a MixtureOfHMMs needs the sequences that it was fitted to", "give {sequences}"
-            )
-        names, inputs, levels, parents = [str(i) for i in data.ids], None, [fit.model_], [fit.labels_]
-        owners: IntArray | None = np.arange(len(data))
-    else:
-        inputs, levels, parents = _tree_of(fit, hmms)
-        names = [str(i) for i in inputs.ids]
-        owners = None if data is None else owners_of(data, groups, inputs.ids)
+    inputs, levels, parents = _tree_of(fit, hmms)
+    ids, owners = _members(inputs, data, groups)
+    names = [str(i) for i in ids]
     if len(parents[0]) != len(names):
         raise InputError(
             "the fit has {n} inputs, but {m} were given", "give those of the fit",
@@ -99,7 +91,21 @@ def typical_length(data: Sequences | None) -> int:
     return 10 if data is None else max(1, round(float(np.median(data.lengths))))
 
 
-def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M, list[H3M], list[IntArray]]:
+def _members(
+    inputs: H3M | None, data: Sequences | None, groups: Sequence[Any] | None
+) -> tuple[list[Any], IntArray | None]:
+    """Return the ids of the members, and the member of each sequence: without HMMs, every sequence is one."""
+    if inputs is not None:
+        return inputs.ids, None if data is None else owners_of(data, groups, inputs.ids)
+    if data is None:
+        raise InputError("a report on a MixtureOfHMMs needs the sequences that it was fitted to", "give {sequences}")
+    return data.ids, np.arange(len(data))
+
+
+def _tree_of(fit: Any, hmms: H3M | list[HMM] | None) -> tuple[H3M | None, list[H3M], list[IntArray]]:
+    """Return the members' HMMs, the levels of centres above them, and each one's cluster in the level above."""
+    if isinstance(fit, MixtureOfHMMs):
+        return None, [fit.model_], [fit.labels_]
     if isinstance(fit, HierarchicalVHEM):
         return fit.tree_.layers[0], fit.levels_, fit.parents_
     if not isinstance(getattr(fit, "centers_", None), H3M):

@@ -17,6 +17,27 @@ _NUMERAL = re.compile(r"-?[0-9]{1,15}")
 _LISTED = 8  # names in a message
 
 
+class KnowsChannels:
+    """What remembers its channels, if they have names or categories; it has a number of dimensions `n_dims`."""
+
+    _channels: Channels | None = None
+
+    @property
+    def channels(self) -> list[str]:
+        """Names of the dimensions: x1, x2, … if none are known."""
+        return list(self._named.names)
+
+    @property
+    def categories(self) -> dict[str, tuple[str, ...]]:
+        """The names of the categories, by channel; empty if none are known."""
+        return self._named.as_dict()
+
+    @property
+    def _named(self) -> Channels:
+        n_dims: int = self.n_dims  # type: ignore[attr-defined]
+        return Channels.unnamed(n_dims) if self._channels is None else self._channels
+
+
 class Channels(NamedTuple):
     """The channels (columns) of sequences or of models."""
 

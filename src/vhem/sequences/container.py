@@ -15,7 +15,7 @@ from vhem._support.immutable import Immutable
 from vhem._support.indexing import checked_ids, positions
 from vhem._support.saving import Ids, Kind, State, register
 from vhem.sequences.categories import Categories, checked_codes, encoded, wanted
-from vhem.sequences.channels import Channels, joined, named, recoded
+from vhem.sequences.channels import Channels, KnowsChannels, joined, named, recoded
 from vhem.sequences.converters import frames_first, from_multiindex, padded, to_multiindex, without_padding
 from vhem.sequences.identity import check_unique, names_of
 from vhem.sequences.joining import matching, stretched, warn_of_lengths
@@ -26,7 +26,7 @@ from vhem.sequences.readers.wide import Wide
 from vhem.sequences.readers.wide_rows import read_wide_frame
 
 
-class Sequences(Immutable):
+class Sequences(KnowsChannels, Immutable):
     """Sequences of vectors, of any lengths, all with d dimensions.
 
     Parameters
@@ -95,7 +95,6 @@ class Sequences(Immutable):
     groups: list[Any] | None
     weights: FloatArray | None = None
     _keys: list[Any] | None = None  #: if they are not the ids
-    _channels: Channels | None = None  #: if they have names
 
     def __init__(
         self,
@@ -190,20 +189,6 @@ class Sequences(Immutable):
         counted = [part.weights for part in parts if part.weights is not None]
         weights = np.concatenate(counted) if len(counted) == len(parts) else None
         return cls._of_table(Table(X, lengths, keys, groups, channels, weights))
-
-    @property
-    def channels(self) -> list[str]:
-        """Names of the dimensions: x1, x2, … if none were given."""
-        return list(self._named.names)
-
-    @property
-    def categories(self) -> dict[str, tuple[str, ...]]:
-        """The names of the categories, by channel; empty if all channels hold numbers."""
-        return self._named.as_dict()
-
-    @property
-    def _named(self) -> Channels:
-        return Channels.unnamed(self.n_dims) if self._channels is None else self._channels
 
     @property
     def _remembered(self) -> Channels | None:
