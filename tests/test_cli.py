@@ -631,14 +631,22 @@ def test_shares_of_time_are_those_of_short_trials():
     assert [state["share_of_time"] for state in of_hmm(once, 4)] == [0.25, 0.75]
 
 
+@pytest.fixture
+def few_resamples(monkeypatch):
+    """Two resamples say whether numbers are reported correctly as well as ten."""
+    monkeypatch.setattr("vhem.cli.number._RESAMPLES", 2)
+    monkeypatch.setattr("vhem.cli.number._FOLDS", 2)
+    monkeypatch.setattr("vhem.cli.separation._RESAMPLES", 2)
+
+
+@pytest.mark.usefixtures("few_resamples")
 def test_numbers_of_clusters(study, clustered):
     words = ("number", clustered[0], "--clusters", "2-3", "--tau", 8, "--restarts", 2, "--seed", 1)
     shown = run(*words).stdout
     found = json.loads(run(*words, "--json", "--jobs", 1).stdout)
     hmms = RunFolder(clustered[0]).hmms
-    truth = vhem.choose_n_clusters(
-        hmms, [2, 3], vhem.VHEM(tau=8, n_init=2), samples_per_input=len(study[1].sequences) / 12, random_state=1
-    )
+    evidence = len(study[1].sequences) / 12
+    truth = vhem.choose_n_clusters(hmms, [2, 3], vhem.VHEM(tau=8, n_init=2), 2, 2, evidence, random_state=1)
     assert found["n_clusters"] == [2, 3]
     for name in ("held_out", "held_out_spread", "bic", "stability"):
         assert found[name] == pytest.approx(getattr(truth, name), rel=1e-9)
@@ -655,6 +663,7 @@ def test_numbers_of_clusters(study, clustered):
     assert "There is nothing to compare: give several numbers." in alone
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_the_number_of_clusters_may_be_a_range(clustered, tmp_path):
     words = ("cluster", clustered[0], "-k", "2,3", "--tau", 8, "-o", tmp_path / "chosen")
     shown = run(*words).stdout
@@ -679,6 +688,7 @@ def test_how_many_restarts_agree_is_told(clustered, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("few_resamples")
 def test_numbers_of_clusters_of_a_table_and_of_models(study, clustered):
     settings = ("-k", "3,2", "--restarts", 1, "--json")
     of_run = json.loads(run("number", clustered[0], *settings).stdout)
