@@ -540,3 +540,17 @@ def test_states_of_categories_start_from_their_surroundings():
     visits = true.sample(40, 50, rng)
     learned = vhem.fit_hmms(visits, 2, groups=["all"] * 40, emissions="categorical:4", random_state=0)[0]
     assert learned.score_samples(visits).sum() >= true.score_samples(visits).sum()
+
+
+@pytest.mark.parametrize("name", sorted(set(MAKERS) - {"full gaussian"}))
+def test_even_frames_have_the_expected_statistics(name):
+    """Of 400 random frames, means are off by a twentieth of a deviation on average; of even ones by far less."""
+    rng = np.random.default_rng(0)
+    components = MAKERS[name](rng, (3,), 1)
+    index = np.repeat(np.arange(3), 400)
+    features = components.features(components.drawn_evenly(index, rng))
+    many = components.features(components.draw(np.repeat(np.arange(3), 200_000), rng))
+    for k in range(3):
+        random, even = many[200_000 * k : 200_000 * (k + 1)], features[index == k]
+        off = np.abs(np.nanmean(even, axis=0) - np.nanmean(random, axis=0))
+        assert (off < 0.02 * np.nanstd(random, axis=0) + 0.004).all()

@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 import vhem
-from vhem.datasets import simulated_study
+from vhem.datasets import simulated_sets, simulated_study
 from vhem.em.fitting import FitPlan, fit_batch
 from vhem.em.grouped import Scale
 from vhem.em.retold import retold
@@ -104,6 +104,30 @@ def test_hmms_without_memory_or_of_unequal_weight_are_not_polished(study: tuple[
     hmms = study[0][:12]
     assert not vhem.VHEM(2, random_state=0).fit(list(hmms)).polished_
     assert not vhem.VHEM(2, random_state=0).fit(hmms.with_weights(np.arange(1, 13) / 78)).polished_
+
+
+def pages(seed: int) -> tuple[vhem.H3M, simulated_sets.SimulatedSet]:
+    made = simulated_sets.clicks(seed)
+    options = {"groups": made.items, "emissions": "categorical:8", "random_state": 0}
+    return vhem.fit_hmms(made.sequences, made.n_states, **options), made
+
+
+def test_centres_of_categories_keep_their_states() -> None:
+    """By the bound alone, states that share categories fall together, and the sequences are far less likely."""
+    hmms, made = pages(100)
+    fit, plain = (vhem.VHEM(4, polish=polish, random_state=0).fit(hmms) for polish in (True, False))
+    apart = [np.ptp(center.emissions.probabilities, axis=0).max() for center in fit.centers_]
+    assert fit.polished_
+    assert min(apart) > 0.25
+    assert fit.centers_.score(made.sequences) > plain.centers_.score(made.sequences) + 0.5
+
+
+def test_categories_of_unequal_weight_are_polished_as_cases() -> None:
+    hmms, _ = pages(101)
+    weights = np.where(np.arange(len(hmms)) < 60, 3.0, 1.0)
+    fit = vhem.VHEM(2, weight_form="virtual", random_state=0).fit(hmms.with_weights(weights / weights.sum()))
+    assert fit.polished_
+    assert np.isclose(fit.centers_.weights.sum(), 1)
 
 
 def test_tau_by_itself() -> None:

@@ -15,13 +15,13 @@ from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits
 from vhem.em.neighbours import neighbours
 from vhem.em.parameters import check_values
-from vhem.em.pooling import Pooled, learned_from, with_pooled
+from vhem.em.pooling import LEAST_ITEMS, Pooled, learned_from, with_pooled
 from vhem.em.progress import FitReporter
 from vhem.em.sequence_starts import STARTS, start_names
 from vhem.em.settings import Priors, Shape
 from vhem.em.template import template
 from vhem.em.topology import allowed
-from vhem.emissions import Components
+from vhem.emissions import Components, Gaussian
 from vhem.kernels.models import Models
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
@@ -91,7 +91,8 @@ def fit_batch(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Generato
             better = np.flatnonzero(now.objectives > best.objectives)
             best.put(better, now, better)
     assert best is not None
-    if plan.pooling and (pooled := learned_from(best)) is not None:
+    pooled = learned_from(best)
+    if plan.pooling and (pooled is not None or may_borrow(batch)):
         best = borrowed(batch, scale, best, pooled, plan, rng)
     return best if plan.shape.topology != "ergodic" else _most_visited_first(best)
 
@@ -110,20 +111,30 @@ def _fitted(
     return learn(problem, start, plan.limits, reporter.watch)
 
 
-def refitted(batch: Batch, scale: Scale, fits: Fits, pooled: Pooled, plan: FitPlan, rng: np.random.Generator) -> Fits:
-    """Return the HMMs trained further with their common prior."""
-    prior = with_pooled(plan.priors.spread(*allowed(plan.shape.topology, plan.shape.n_states), scale), pooled)
+def may_borrow(batch: Batch) -> bool:
+    """Whether HMMs of other families than Gaussians are enough to tell each other what states mean."""
+    return len(batch.ids) >= LEAST_ITEMS and not isinstance(batch.emissions, Gaussian)
+
+
+def refitted(
+    batch: Batch, scale: Scale, fits: Fits, pooled: Pooled | None, plan: FitPlan, rng: np.random.Generator
+) -> Fits:
+    """Return the HMMs trained further, with their common prior if there is one."""
+    prior = plan.priors.spread(*allowed(plan.shape.topology, plan.shape.n_states), scale)
+    prior = prior if pooled is None else with_pooled(prior, pooled)
     problem = BaumWelch.of(batch, prior, fits.models.shape[1], strict=False, rng=rng, n_threads=plan.n_threads)
     again = learn(problem, fits.models, plan.limits, plan.reporter.watch)
     return again._replace(n_iter=fits.n_iter + again.n_iter, n_reseeded=fits.n_reseeded + again.n_reseeded)
 
 
-def borrowed(batch: Batch, scale: Scale, fits: Fits, pooled: Pooled, plan: FitPlan, rng: np.random.Generator) -> Fits:
+def borrowed(
+    batch: Batch, scale: Scale, fits: Fits, pooled: Pooled | None, plan: FitPlan, rng: np.random.Generator
+) -> Fits:
     """Return HMMs that borrow strength: variances from all others, and the meaning of states from the most similar.
 
     Items that never visit a state of the most similar HMM keep their own.
     """
-    now = refitted(batch, scale, fits, pooled, plan, rng)
+    now = fits if pooled is None else refitted(batch, scale, fits, pooled, plan, rng)
     for _ in range(_ROUNDS):
         nearest = neighbours(batch, now.models, rng, plan.n_threads)
         again = refitted(batch, scale, now._replace(models=now.models.take(nearest)), pooled, plan, rng)

@@ -20,6 +20,7 @@ from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels
 from vhem.models.evidence import Evidence
 
+_COPIES = 4  # of the sequences of other families than Gaussians, each with a quarter of the weight
 _WARD = 0.5  # votes of Ward's parts, against one for what was learned from them: HMMs know less than sequences
 _LIMITS = Limits(max_iter=20, tol=1e-4)
 
@@ -32,14 +33,22 @@ class PolishedModels(NamedTuple):
 
 
 def polished(
-    base: BaseModels, evidence: Evidence, shape: CenterShape, rng: np.random.Generator, n_threads: int
-) -> PolishedModels:
-    """Return the clusters that Ward's parts lead to, and the HMM with the highest bound for each."""
-    K = shape.n_clusters
-    batch, plan = retold(base.models, evidence, rng), _plan(base.models, shape, n_threads)
-    polish = Polish(batch=batch, base=base, plan=plan, n_clusters=K)
-    partitions = ward_partitions(_apart(base, n_threads), K)
-    best = elected(polish.learned(partitions, rng), _WARD)
+    base: BaseModels, evidence: Evidence, cases: FloatArray | None, shape: CenterShape, rng: np.random.Generator,
+    n_threads: int,
+) -> PolishedModels:  # fmt: skip
+    """Return the clusters that Ward's parts lead to, and an HMM for each.
+
+    `cases` says how many cases each input stands for, if they differ. Centres of Gaussians are the HMMs with the
+    highest bound. By the bound, a base state chooses a state of the centre without having seen the observation; states
+    that share categories or counts are then hardly told apart, and centres would fall to one state. So the centres of
+    other families are those that the sequences are likeliest under.
+    """
+    K, gaussian = shape.n_clusters, isinstance(base.models.components, Gaussian)
+    batch = retold(base.models, evidence, rng, 1 if gaussian else _COPIES)._replace(cases=cases)
+    polish = Polish(batch=batch, base=base, plan=_plan(base.models, shape, n_threads), n_clusters=K)
+    best = elected(polish.learned(ward_partitions(_apart(base, n_threads), K), rng), _WARD)
+    if not gaussian:
+        return PolishedModels(best.models, best.responsibilities)
     labels = best.responsibilities.argmax(axis=1)
     centers = [_center(base.take(labels == k), best.models.take([k]), n_threads) for k in range(K)]
     return PolishedModels(Models.joined(centers), best.responsibilities)
@@ -57,9 +66,9 @@ def _apart(base: BaseModels, n_threads: int) -> dict[str, FloatArray]:
 
 def _plan(models: Models, shape: CenterShape, n_threads: int) -> FitPlan:
     gaussian = models.components
-    assert isinstance(gaussian, Gaussian)
+    full = isinstance(gaussian, Gaussian) and not gaussian.is_diagonal
     plan = FitPlan.checked(
-        n_mix=1, covariance_type="diag" if gaussian.is_diagonal else "full",
+        n_mix=1, covariance_type="full" if full else "diag",
         topology=topology_of(models.startprob, models.transmat), max_iter=100, tol=1e-4, reg_covar=1e-3,
         startprob_prior=0.1, transmat_prior=0.1, covars_prior=0.1, n_threads=n_threads,
     )  # fmt: skip

@@ -3,8 +3,9 @@
 Random draws would add noise to noise: an HMM of forty frames is an estimate, and forty frames drawn from it are a worse
 one. So these sequences repeat what the HMM knows as exactly as their number allows. Chains leave a state when the
 transitions owed to other states add up, so that counts of transitions are within one of their expectation; and the
-frames of a state have its mean and variance exactly, if there are two or more. Learning from them returns nearly the
-HMM that they came from, and they count as much as the data behind it.
+frames of a state have its mean and variance exactly, if there are two or more, or its quantiles. Learning from them
+returns nearly the HMM that they came from, and they count as much as the data behind it. A few categories cannot have
+small probabilities, so an HMM may be retold several times over, each time with less weight.
 """
 
 from __future__ import annotations
@@ -13,23 +14,27 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.grouped import Batch
-from vhem.emissions import Gaussian
 from vhem.kernels.models import Models
 from vhem.models.evidence import Evidence
 
 _MOST_FRAMES = 400  # per HMM: more evidence would only make its local optimum certain, and take time
 
 
-def retold(models: Models, evidence: Evidence, rng: np.random.Generator) -> Batch:
-    """Return as many sequences from each HMM as it was learned from, all of their mean length; at most 400 frames."""
+def retold(models: Models, evidence: Evidence, rng: np.random.Generator, most_copies: int = 1) -> Batch:
+    """Return as many sequences from each HMM as it was learned from, all of their mean length; at most 400 frames.
+
+    HMMs of fewer frames are retold as often as 400 frames allow, up to so many times.
+    """
     lengths = np.maximum(1, np.round(evidence.n_frames / evidence.n_sequences)).astype(np.int64)
     numbers = np.round(np.minimum(evidence.n_sequences, _MOST_FRAMES / lengths)).astype(np.int64)
     lengths, numbers = np.minimum(lengths, _MOST_FRAMES), np.maximum(numbers, 1)
+    copies = np.clip(_MOST_FRAMES // (numbers * lengths), 1, most_copies)
+    numbers *= copies
     owner = np.repeat(np.arange(len(models)), numbers)
-    states = _walks(models, numbers, lengths)
-    X = _frames(models, np.repeat(owner, lengths[owner]), states, rng)
+    place = np.repeat(owner, lengths[owner]) * models.shape[1] + _walks(models, numbers, lengths)
+    X = models.components.drawn_evenly(place, rng)
     offsets = np.concatenate([[0], np.cumsum(lengths[owner])]).astype(np.int64)
-    return Batch(X, offsets, owner, np.ones(len(owner)), list(range(len(models))), models.components.padding())
+    return Batch(X, offsets, owner, 1 / copies[owner], list(range(len(models))), models.components.padding())
 
 
 def _walks(models: Models, numbers: IntArray, lengths: IntArray) -> IntArray:
@@ -72,39 +77,3 @@ def _next_state(models: Models, owed: FloatArray, k: IntArray, state: IntArray) 
     chosen = np.where(leaves, np.where(away > 0, now, -np.inf).argmax(axis=1), state)
     owed[k[leaves], state[leaves], chosen[leaves]] -= 1
     return np.asarray(chosen, dtype=np.int64)
-
-
-def _frames(models: Models, owner: IntArray, states: IntArray, rng: np.random.Generator) -> FloatArray:
-    """Return frames that have the mean and the variances of their state."""
-    gaussian = models.components.reshaped(-1)
-    assert isinstance(gaussian, Gaussian)
-    place = owner * models.shape[1] + states
-    noise = _standardised(rng.standard_normal((len(place), models.n_dims)), place, len(gaussian.means))
-    if gaussian.is_diagonal:
-        return np.asarray(gaussian.means[place] + noise * np.sqrt(gaussian.covars)[place])
-    noise = _whitened(noise, place, len(gaussian.means))
-    factor = np.linalg.cholesky(gaussian.covars)
-    return np.asarray(gaussian.means[place] + np.einsum("nij,nj->ni", factor[place], noise))
-
-
-def _standardised(noise: FloatArray, place: IntArray, n_places: int) -> FloatArray:
-    """Return noise whose mean is zero and mean square one at every place; a single frame becomes zero."""
-    count = np.maximum(np.bincount(place, minlength=n_places), 1)[:, None]
-    noise = noise - (_totals(noise, place, n_places) / count)[place]
-    square = _totals(noise**2, place, n_places) / count
-    return np.asarray(noise * np.where(square > 1e-20, 1 / np.sqrt(np.maximum(square, 1e-20)), 0.0)[place])
-
-
-def _whitened(noise: FloatArray, place: IntArray, n_places: int) -> FloatArray:
-    """Return noise whose covariance is one at every place with more frames than dimensions."""
-    d = noise.shape[1]
-    count = np.bincount(place, minlength=n_places)
-    products = _totals((noise[:, :, None] * noise[:, None, :]).reshape(len(noise), -1), place, n_places)
-    enough = np.flatnonzero(count > d)
-    inverse = np.broadcast_to(np.eye(d), (n_places, d, d)).copy()
-    inverse[enough] = np.linalg.inv(np.linalg.cholesky((products[enough] / count[enough, None]).reshape(-1, d, d)))
-    return np.asarray(np.einsum("nij,nj->ni", inverse[place], noise))
-
-
-def _totals(values: FloatArray, place: IntArray, n_places: int) -> FloatArray:
-    return np.stack([np.bincount(place, column, n_places) for column in values.T], axis=1)

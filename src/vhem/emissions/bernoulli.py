@@ -78,7 +78,11 @@ class Bernoulli(LinearFamily):
 
     def draw(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return random events."""
-        return np.asarray(rng.random((len(index), self.n_dims)) < self.reshaped(-1).probabilities[index], np.float64)
+        return self.quantiles(index, rng.random((len(index), self.n_dims)))
+
+    def quantiles(self, index: IntArray, u: FloatArray) -> FloatArray:
+        """Return events, which happen where u is small."""
+        return np.asarray(u < self.reshaped(-1).probabilities[index], np.float64)
 
     def estimated(self, sums: FloatArray, prior: LinearPrior | None) -> Bernoulli:
         """Return the shares of events that happened, within the limits."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import betaln, digamma, expit, logit, polygamma
+from scipy.special import betaincinv, betaln, digamma, expit, logit, polygamma
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import InputError
@@ -88,7 +88,11 @@ class Beta(LinearFamily):
     def draw(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return random shares."""
         a, b = self.reshaped(-1).take(index).exponents
-        return np.clip(rng.beta(a, b), np.finfo(float).tiny, 1 - np.finfo(float).epsneg)
+        return _inside(rng.beta(a, b))
+
+    def quantiles(self, index: IntArray, u: FloatArray) -> FloatArray:
+        """Return shares."""
+        return _inside(betaincinv(*self.reshaped(-1).take(index).exponents, u))
 
     def estimated(self, sums: FloatArray, prior: LinearPrior | None) -> Beta:
         """Return the likeliest means and precisions; a precision at its limit moves the mean with it."""
@@ -147,3 +151,8 @@ def mean_at(precision: FloatArray, difference: FloatArray, near: FloatArray) -> 
         slope = (polygamma(1, a) + polygamma(1, b)) * precision * m * (1 - m)
         x = x + np.clip((difference - digamma(a) + digamma(b)) / slope, -2.0, 2.0)
     return np.asarray(expit(x))
+
+
+def _inside(share: FloatArray) -> FloatArray:
+    """Return shares that are neither 0 nor 1."""
+    return np.clip(share, np.finfo(float).tiny, 1 - np.finfo(float).epsneg)

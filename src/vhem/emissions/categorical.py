@@ -184,10 +184,13 @@ class Categorical(LinearFamily):
 
     def draw(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return random categories."""
+        return self.quantiles(index, rng.random((len(index), self.n_dims)))
+
+    def quantiles(self, index: IntArray, u: FloatArray) -> FloatArray:
+        """Return categories; their probabilities up to a category sum to more than u."""
         sums = np.cumsum(self.reshaped(-1).probabilities, axis=-1)
         sums /= sums[..., -1:]
-        drawn = (rng.random((len(index), self.n_dims, 1)) >= sums[index]).sum(axis=-1)
-        return np.asarray(drawn, np.float64)
+        return np.asarray((u[:, :, None] >= sums[index]).sum(axis=-1), np.float64)
 
     def estimated(self, sums: FloatArray, prior: LinearPrior | None) -> Categorical:
         """Return the shares of the categories, none below its floor."""

@@ -151,6 +151,10 @@ class Components(Block):
     def draw(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return one random frame for each entry of `index`, which counts through all leading axes."""
 
+    def drawn_evenly(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Return frames for `index` that follow their distributions as exactly as their number allows, if that is known."""
+        return self.draw(index, rng)
+
     # -- sums, and the M-step made of them
 
     @abstractmethod

@@ -70,6 +70,10 @@ class Exponential(LinearFamily):
         """Return random durations."""
         return np.asarray(rng.exponential(self.reshaped(-1).means[index]))
 
+    def quantiles(self, index: IntArray, u: FloatArray) -> FloatArray:
+        """Return durations."""
+        return np.asarray(-np.log1p(-u) * self.reshaped(-1).means[index])
+
     def estimated(self, sums: FloatArray, prior: LinearPrior | None) -> Exponential:
         """Return the average durations."""
         n = np.where(sums[..., 0] > 0, sums[..., 0], 1.0)

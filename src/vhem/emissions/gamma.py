@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import digamma, gammaln, polygamma
+from scipy.special import digamma, gammaincinv, gammaln, polygamma
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
 from vhem._support.errors import InputError
@@ -125,6 +125,13 @@ class Gamma(LinearFamily):
         flat = self.reshaped(-1).take(index)
         y = np.maximum(rng.gamma(flat.shapes, flat.means / flat.shapes), np.finfo(float).tiny)
         return np.where(rng.random(y.shape) < flat.zeros, 0.0, y)
+
+    def quantiles(self, index: IntArray, u: FloatArray) -> FloatArray:
+        """Return amounts; zeros are the smallest."""
+        flat = self.reshaped(-1).take(index)
+        share = np.clip((u - flat.zeros) / (1 - flat.zeros), 0.0, 1 - np.finfo(float).epsneg)
+        y = np.maximum(gammaincinv(flat.shapes, share) * (flat.means / flat.shapes), np.finfo(float).tiny)
+        return np.where(u < flat.zeros, 0.0, y)
 
     def estimated(self, sums: FloatArray, prior: LinearPrior | None) -> Gamma:
         """Return means, the shapes that log a - ψ(a) = log mean - mean log asks for, and the shares of zeros."""

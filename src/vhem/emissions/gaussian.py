@@ -12,6 +12,7 @@ import numpy.typing as npt
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
 from vhem._support.places import Names, check_finite
 from vhem.emissions.components import Components, FamilyPrior, Maximised, Number, Sums, means_by_column
+from vhem.emissions.evenly import standardised, whitened
 from vhem.emissions.gaussian_checks import check_shapes, checked_matrices, checked_variances
 
 LOG_TWO_PI = float(np.log(2 * np.pi))
@@ -199,6 +200,15 @@ class Gaussian(Components):
         for rows, factor in zip(np.split(np.argsort(index), starts[1:]), factors, strict=True):
             noise[rows] = noise[rows] @ factor.T
         return flat.means[index] + noise
+
+    def drawn_evenly(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Return frames that have the mean and the covariance of their component exactly, if there are enough."""
+        flat = self.reshaped(-1)
+        noise = standardised(rng.standard_normal((len(index), self.n_dims)), index, len(flat.means))
+        if self.is_diagonal:
+            return np.asarray(flat.means[index] + noise * np.sqrt(flat.covars)[index])
+        noise = whitened(noise, index, len(flat.means))
+        return np.asarray(flat.means[index] + np.einsum("nij,nj->ni", np.linalg.cholesky(flat.covars)[index], noise))
 
     # -- sums: Σ u, Σ u (y-a) and Σ u (y-a)(y-a)ᵀ about anchors a, so that no digits are lost far from the origin
 

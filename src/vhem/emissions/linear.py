@@ -20,6 +20,7 @@ from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
 from vhem._support.errors import InputError, InputTypeError
 from vhem._support.places import Names, check_finite
 from vhem.emissions.components import Components, FamilyPrior, Maximised, Number, Sums, means_by_column
+from vhem.emissions.evenly import strata
 
 LOG_ZERO = -1e290  # stands for log 0: times a probability of zero it is zero, where minus infinity would be NaN
 
@@ -201,6 +202,16 @@ class LinearFamily(Components):
         T = self.statistics(X)
         sums = u.reshape(len(X), -1).T @ T.reshape(len(X), -1)
         return {"count": u.sum(axis=0), "statistics": sums.reshape(*self.lead, *T.shape[1:])}
+
+    def drawn_evenly(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Return as many frames between any two quantiles as there should be, in random order."""
+        made = self.quantiles(index, strata(index, self.n_dims, rng))
+        return self.draw(index, rng) if made is None else made
+
+    def quantiles(self, index: IntArray, u: FloatArray) -> FloatArray | None:
+        """Return the values below which the components at `index` lie with probability u, (n, d), if these are known."""
+        del index, u
+        return None
 
     def sums_by_label(self, X: FloatArray, labels: IntArray, n: int) -> FloatArray:
         """Return the sums of the statistics of the frames with each of n labels, (n, d, P)."""

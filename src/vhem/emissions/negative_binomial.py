@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from scipy import stats
 from scipy.special import gammaln
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -105,6 +106,11 @@ class NegativeBinomial(LinearFamily):
         """Return random counts."""
         flat = self.reshaped(-1).take(index)
         return np.asarray(rng.negative_binomial(flat.sizes, flat.sizes / (flat.sizes + flat.means)), np.float64)
+
+    def quantiles(self, index: IntArray, u: FloatArray) -> FloatArray:
+        """Return counts."""
+        flat = self.reshaped(-1).take(index)
+        return np.asarray(stats.nbinom.ppf(u, flat.sizes, flat.sizes / (flat.sizes + flat.means)))
 
     def estimated(self, sums: FloatArray, prior: LinearPrior | None) -> NegativeBinomial:
         """Return average counts, and the likeliest sizes given them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from scipy import stats
 from scipy.special import gammaln
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -83,6 +84,10 @@ class Poisson(LinearFamily):
     def draw(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return random counts."""
         return rng.poisson(self.reshaped(-1).rates[index]).astype(np.float64)
+
+    def quantiles(self, index: IntArray, u: FloatArray) -> FloatArray:
+        """Return counts."""
+        return np.asarray(stats.poisson.ppf(u, self.reshaped(-1).rates[index]))
 
     def estimated(self, sums: FloatArray, prior: LinearPrior | None) -> Poisson:
         """Return the average counts."""

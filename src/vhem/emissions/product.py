@@ -183,9 +183,16 @@ class Product(Components):
 
     def draw(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
         """Return random frames."""
-        out = np.empty((len(index), self.n_dims))
-        for part, group in zip(self.parts, self.columns, strict=True):
-            out[:, list(group)] = part.draw(index, rng)
+        return self._side_by_side([part.draw(index, rng) for part in self.parts])
+
+    def drawn_evenly(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Return frames of which those of each part are as even as their number allows."""
+        return self._side_by_side([part.drawn_evenly(index, rng) for part in self.parts])
+
+    def _side_by_side(self, each: Sequence[FloatArray]) -> FloatArray:
+        out = np.empty((len(each[0]), self.n_dims))
+        for values, group in zip(each, self.columns, strict=True):
+            out[:, list(group)] = values
         return out
 
     # -- sums: those of the parts under "0.first", "1.statistics", …; they share "count"

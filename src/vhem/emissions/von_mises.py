@@ -88,6 +88,15 @@ class VonMises(LinearFamily):
         flat = self.reshaped(-1).take(index)
         return np.asarray(rng.vonmises(_wrapped(flat.directions), flat.concentrations))
 
+    def quantiles(self, index: IntArray, u: FloatArray) -> FloatArray:
+        """Return angles, counted from the opposite of the mean direction."""
+        flat, out = self.reshaped(-1), np.empty_like(u)
+        for k in np.unique(index):
+            rows = index == k
+            for j, (mu, kappa) in enumerate(zip(flat.directions[k], flat.concentrations[k], strict=True)):
+                out[rows, j] = mu + _turned(u[rows, j], float(kappa))
+        return _wrapped(out)
+
     def estimated(self, sums: FloatArray, prior: LinearPrior | None) -> VonMises:
         """Return mean directions, and the concentrations that have the mean resultant lengths."""
         n = np.where(sums[..., 0] > 0, sums[..., 0], 1.0)
@@ -146,3 +155,11 @@ def concentration_of(length: FloatArray) -> FloatArray:
 def _wrapped(angle: FloatArray) -> FloatArray:
     """Return angles between -π and π."""
     return np.asarray(np.arctan2(np.sin(angle), np.cos(angle)))
+
+
+def _turned(u: FloatArray, kappa: float) -> FloatArray:
+    """Return quantiles of a von Mises distribution about 0, by its density on a grid of twelve deviations."""
+    x = np.clip(np.linspace(-12.0, 12.0, 1001) / np.sqrt(1 + kappa), -np.pi, np.pi)
+    density = np.exp(kappa * (np.cos(x) - 1))
+    below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) * np.diff(x))])
+    return np.interp(u * below[-1], below, x)

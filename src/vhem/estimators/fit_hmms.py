@@ -140,8 +140,9 @@ def fit_hmms(
         becomes the prior of each, with as many pseudo-frames as the evidence warrants, and learning continues with it
         (empirical Bayes). Each is then learned again from the HMM of another group that explains its sequences best, so
         that similar sequences are cut into states in the same way. This helps most if each HMM has few frames, and
-        takes two to three times as long. Nothing is pooled if there are fewer than eight HMMs, if states have several
-        Gaussians, if `init` is a model, or with ``covars_prior=0``. None: each HMM is learned separately.
+        takes two to three times as long. Families other than Gaussians do the second only. Nothing is pooled if there
+        are fewer than eight HMMs, if states have several Gaussians, if `init` is a model, or with ``covars_prior=0``.
+        None: each HMM is learned separately.
     method : {"em", "vb"}
         "em" maximises the likelihood. "vb", variational Bayes, finds a posterior distribution of the parameters; the
         HMMs returned are its means, and carry it (`H3M.posterior`). It needs no criterion and no floor: of several

@@ -48,7 +48,7 @@ StartOf = Callable[[str, np.random.Generator, int], Centers]  # its name, a seed
 _RESTARTS, _RESTARTS_OF_MANY = 12, 4  # of random starts, by default: small problems cost nothing, and bounds differ
 _MANY_PAIRS = 50_000  # inputs times clusters
 _TAU, _N_VIRTUAL = 10, 100.0  # by default
-_MOST_POLISHED = 1500  # inputs, whose divergences are all computed
+_MOST_POLISHED = 2000  # inputs, whose divergences are all computed
 _ALIKE = 1e-9  # by how much weights may differ and still count as equal
 _FLOOR = 1e-3  # of the smallest probability in the inputs: what probabilities of zero are raised to
 _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
@@ -87,9 +87,10 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         do). From the parts of several of Ward's trees, clusters are then learned from sequences like those behind the
         inputs, by a model whose inputs may vary about their cluster's HMM, as in :class:`vhem.SequenceClustering`; all
         solutions vote, and responsibilities are the shares of the votes. A centre is the HMM with the highest bound for
-        its cluster; bounds are not maximised over clusters, and `n_iter_` is 0. It is left out if
-        `init`, `n_init`, `n_virtual`, `bound` or `search` is given, for several Gaussians per state, for inputs of
-        unequal weight and for more than 1,500 inputs. False: the paper's algorithm.
+        its cluster; if states are not Gaussian, the HMM under which the sequences are likeliest, because by the bound
+        states that share categories or counts fall together. Bounds are not maximised over clusters, and `n_iter_` is
+        0. It is left out if `init`, `n_init`, `n_virtual`, `bound` or `search` is given, for several components per
+        state, for Gaussian inputs of unequal weight and for more than 2,000 inputs. False: the paper's algorithm.
     bound : {"paper", "observed"}
         Which lower bound on the expected log-likelihoods is maximised. "paper": the paper's. "observed": a tighter
         one that sees roughly where an observation lies (see `expected_log_likelihood`), for Gaussians. It takes about
@@ -499,15 +500,16 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         """Whether inputs are estimates of known precision, and nothing else was asked for."""
         default = self.polish and self.init == "auto" and self.n_init is None and self.n_virtual == "auto"
         default = default and self.bound == "paper" and self.search is None
-        shape = self._shape(base)
-        alike = bool(np.ptp(h3m.weights) <= _ALIKE and h3m.evidence.is_known.all())
-        single = shape.n_mix == 1 and base.models.shape[2] == 1 and isinstance(base.models.components, Gaussian)
-        return bool(default and alike and single and self.n_clusters < len(h3m) <= _MOST_POLISHED)
+        alike = np.ptp(h3m.weights) <= _ALIKE or not isinstance(base.models.components, Gaussian)
+        known = h3m.evidence.is_known.all() and h3m.weights.all()
+        single = self._shape(base).n_mix == 1 and base.models.shape[2] == 1
+        return bool(default and alike and known and single and self.n_clusters < len(h3m) <= _MOST_POLISHED)
 
     def _polished(self, h3m: H3M, base: BaseModels) -> PolishedModels | None:
         """Return clusters learned from sequences like those behind the inputs, or None if one of them was lost."""
         rng, threads = generator(self.random_state), n_threads(self.n_jobs)
-        done = polished(base, h3m.evidence, self._shape(base), rng, threads)
+        cases = h3m.weights * len(h3m) if np.ptp(h3m.weights) > _ALIKE else None
+        done = polished(base, h3m.evidence, cases, self._shape(base), rng, threads)
         return done if len(np.unique(done.responsibilities.argmax(1))) == self.n_clusters else None
 
     def _measured(self, shards: Shards, polish: PolishedModels) -> Run:
