@@ -152,7 +152,7 @@ class Components(Block):
         """Return one random frame for each entry of `index`, which counts through all leading axes."""
 
     def drawn_evenly(self, index: IntArray, rng: np.random.Generator) -> FloatArray:
-        """Return frames for `index` that follow their distributions as exactly as their number allows, if that is known."""
+        """Return frames for `index` that follow their distributions as exactly as their number allows, if known."""
         return self.draw(index, rng)
 
     # -- sums, and the M-step made of them

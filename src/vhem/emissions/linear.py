@@ -209,7 +209,7 @@ class LinearFamily(Components):
         return self.draw(index, rng) if made is None else made
 
     def quantiles(self, index: IntArray, u: FloatArray) -> FloatArray | None:
-        """Return the values below which the components at `index` lie with probability u, (n, d), if these are known."""
+        """Return the values below which the components at `index` lie with probability u, (n, d), if known."""
         del index, u
         return None
 
