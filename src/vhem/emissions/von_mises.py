@@ -162,4 +162,4 @@ def _turned(u: FloatArray, kappa: float) -> FloatArray:
     x = np.clip(np.linspace(-12.0, 12.0, 1001) / np.sqrt(1 + kappa), -np.pi, np.pi)
     density = np.exp(kappa * (np.cos(x) - 1))
     below = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) * np.diff(x))])
-    return np.interp(u * below[-1], below, x)
+    return np.asarray(np.interp(u * below[-1], below, x))
