@@ -1,3 +1,3 @@
 """The version of vhem, for files and reports."""
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
