@@ -4,7 +4,7 @@ import json
 
 import pytest
 from app_server import RunningApp
-from test_app import check_repeated, ended, started
+from test_app import check_repeated, ended, looked_at, started
 
 from vhem.app.preview import look
 from vhem.app.settings import ChoiceError, checked_roles, explicit_roles, table_arguments
@@ -65,12 +65,6 @@ def sent(app, path):
     return json.loads(app.ask("POST", f"/api/data?name={path.name}", path.read_bytes())[2])["id"]
 
 
-def looked_at(app, data):
-    return app.post(
-        f"/api/data/{data}/look", {"roles": app.get(f"/api/data/{data}")["roles"], "whole": True, "keep": True}
-    )
-
-
 @pytest.mark.parametrize(("header", "lines", "roles", "people"), [
     ("x,y", ["1,2", "3,4"], {"id": ["file"]}, None),
     ("trial,x", ["1,2", "1,3", "2,5", "2,6"], {"id": ["file", "trial"], "group": "file"}, 3),
@@ -104,7 +98,7 @@ def test_files_with_other_columns_are_not_put_together(app, tmp_path):
     assert looked_at(app, parts[0])["roles"]["values"] == ["x"]
 
 
-def test_joined_wide_tables_are_run_and_repeated_from_the_zip(app, tmp_path):
+def test_joined_wide_tables_are_run_and_repeated_from_the_zip(app, tmp_path, monkeypatch, capsys):
     work = write_lives(tmp_path / "work.csv", before="m")
     home = write_lives(tmp_path / "home.csv", before="m", words=("parents", "own"))
     data = sent(app, work)
@@ -115,4 +109,4 @@ def test_joined_wide_tables_are_run_and_repeated_from_the_zip(app, tmp_path):
     assert (found["problem"], found["roles"]["values"]) == (None, ["work", "home"])
     run = started(app, data)
     ended(app, run)
-    check_repeated(app, run, tmp_path / "again")
+    check_repeated(app, run, tmp_path / "again", monkeypatch, capsys)
