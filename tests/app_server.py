@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import os
 import threading
 import time
 
@@ -22,7 +23,7 @@ from vhem.app.settings import Model, cluster_command, explicit_roles, report_com
 from vhem.app.store import Store, now  # noqa: E402
 from vhem.cli import app as command  # noqa: E402
 
-PATIENCE = 300  #: seconds, however busy the machine is; what waits longer waits in vain
+PATIENCE = float(os.environ.get("VHEM_PATIENCE", "300"))  #: seconds, however busy the machine is
 
 
 class Readers:

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import shlex
+import shutil
 import warnings
 import zipfile
 from pathlib import Path
@@ -15,11 +16,12 @@ from app_server import RunningApp, finished_run, run_here, wait_for
 
 import vhem
 from vhem.app.comparison import NotComparableError, compare
-from vhem.app.estimate import Stage, machine_factor, seconds, seconds_left
+from vhem.app.estimate import Stage, how_far, machine_factor, seconds
 from vhem.app.jobs import Queue
 from vhem.app.preview import look
 from vhem.app.problems import bad_cells, emptied
 from vhem.app.progress import Progress, begin_command
+from vhem.app.scoring import _misfits
 from vhem.app.settings import ChoiceError, Model, checked_roles, cluster_command, explicit_roles, table_arguments
 from vhem.app.store import NotFoundError, Store, harmless_name
 from vhem.app.tables import reading_options
@@ -170,6 +172,15 @@ def test_every_bad_cell_is_named_with_its_row(tmp_path):
     ]  # fmt: skip
     assert problem["text"].startswith("broken.csv, row 3: column 'x' has 'oops', which is not a number")
     assert str(tmp_path) not in problem["text"]
+
+
+def test_decimal_commas_are_no_bad_cells(tmp_path):
+    path = tmp_path / "broken.csv"
+    rows = [f"s{k // 6};{k},5;{k},25" for k in range(24)]
+    rows[7], rows[9] = "s1;oops;7,25", "s1;9,5;blink"
+    path.write_text("subject;x;y\n" + "\n".join(rows) + "\n")
+    problem = look(path, {}, whole=True)["problem"]
+    assert [(cell["column"], cell["value"]) for cell in problem["cells"]] == [("x", "'oops'"), ("y", "'blink'")]
 
 
 def test_bad_cells_can_be_emptied(tmp_path):
@@ -347,16 +358,16 @@ def following(tmp_path, *lines):
 def test_the_time_left_is_that_of_this_run(tmp_path):
     parts = [Stage("cluster", "", 2.0), Stage("cluster", "learning", 10.0), Stage("report", "", 2.0)]
     begin = {"command": "cluster", "at": 0.0}
-    assert seconds_left(parts, following(tmp_path), 0.0, 1.0) is None
-    assert seconds_left(parts, following(tmp_path, begin), 0.0, 1.0) == pytest.approx(14.0)
-    assert seconds_left(parts, following(tmp_path, begin), 0.0, 3.0) == pytest.approx(42.0)
+    assert how_far(parts, following(tmp_path), 0.0, 1.0) is None
+    assert how_far(parts, following(tmp_path, begin), 0.0, 1.0).seconds == pytest.approx(14.0)
+    assert how_far(parts, following(tmp_path, begin), 0.0, 3.0).seconds == pytest.approx(42.0)
     half = following(tmp_path, begin, {"step": "learning 4 HMMs"}, {"done": 0.5, "detail": ""})
-    assert seconds_left(parts, half, 7.0, 1.0) == pytest.approx(7.0)
-    slow = seconds_left(parts, half, 70.0, 1.0)  # the machine is ten times slower than was thought
+    assert how_far(parts, half, 7.0, 1.0).seconds == pytest.approx(7.0)
+    slow = how_far(parts, half, 70.0, 1.0).seconds  # the machine is ten times slower than was thought
     assert 45 < slow < 75
     unknown = following(tmp_path, begin, {"step": "learning 4 HMMs"})
-    assert all(0 < seconds_left(parts, unknown, passed, 1.0) < 14 * passed for passed in (2.0, 5.0, 12.0, 50.0))
-    assert seconds_left(parts, following(tmp_path, begin, {"command": "report", "at": 9.0}), 12.0, 1.0) < 3
+    assert all(0 < how_far(parts, unknown, passed, 1.0).seconds < 14 * passed for passed in (2.0, 5.0, 12.0, 50.0))
+    assert how_far(parts, following(tmp_path, begin, {"command": "report", "at": 9.0}), 12.0, 1.0).seconds < 3
 
 
 # progress
@@ -507,7 +518,47 @@ def test_new_people_with_other_values_are_noted(app, finished, tmp_path):
     path.write_text("viewer,trial,u,v\n" + "".join(f"a,{k // 5},{1e4 + k},{k}\n" for k in range(20)))
     names, fit = app.post(f"/api/runs/{two}/score", {"data": uploaded(app, path)})["notes"]
     assert names.startswith("The run is about x, y; this table has u, v.")
-    assert fit.startswith("All of them fit worse than everybody the clusters were made of")
+    assert fit.startswith("a fits worse than everybody the clusters were made of")
+
+
+def test_one_of_several_who_does_not_fit_is_named():
+    assert _misfits({"Anna": -8.0, "Ben": -9.0}, -9.5) == []
+    (note,) = _misfits({"Anna": -8.0, "Zoe": -236.0}, -9.5)
+    assert note.startswith("Zoe fits worse than everybody")
+    assert _misfits({"Anna": -80.0, "Zoe": -236.0}, -9.5)[0].startswith("All of them fit worse")
+
+
+@pytest.mark.slow
+def test_what_goes_with_the_clusters(app, finished, tmp_path):
+    _, (two, _) = finished
+    labels = RunFolder(app.store.run(two).folder / "out").labels
+    path = tmp_path / "people.csv"
+    people = zip(labels.ids, labels.labels, strict=True)
+    ages = [f"{name},{30 + 20 * cluster + k % 3}" for k, (name, cluster) in enumerate(people)]
+    path.write_text("viewer,age\n" + "\n".join(ages) + "\n")
+    data = json.loads(app.ask("POST", "/api/data?name=people.csv", path.read_bytes())[2])["id"]
+    found = app.post(f"/api/runs/{two}/associate", {"data": data})
+    assert found["table"]["rows"][0][0] == "age"
+    assert "age" in found["sentence"]
+    path.write_text("viewer,age\nnobody,3\n")
+    data = json.loads(app.ask("POST", "/api/data?name=people.csv", path.read_bytes())[2])["id"]
+    assert app.ask("POST", f"/api/runs/{two}/associate", {"data": data})[0] == 400
+
+
+def test_files_are_called_as_the_user_calls_them(app, finished, table):
+    data = json.loads(app.ask("POST", "/api/data?name=My%20study%20(2).csv", table.read_bytes())[2])["id"]
+    looked_at(app, data)
+    app.ask("POST", f"/api/data/{data}/picture?name=the%20face.png", b"\x89PNG")
+    job = {**app.store.run(finished[1][0]).read(), "data": data}
+    run = app.store.new_run()
+    run.write({**job, "made": 0.0})
+    shutil.copytree(app.store.run(finished[1][0]).folder / "out", run.folder / "out")
+    commands = app.get(f"/api/runs/{run.id}/about")["commands"]
+    assert "'My study (2).csv'" in commands[0]
+    assert "'--image=the face.png'" in commands[-1]
+    content = zipfile.ZipFile(io.BytesIO(app.ask("GET", f"/api/runs/{run.id}/zip")[2]))
+    assert {"My study (2).csv", "the face.png"} <= set(content.namelist())
+    run.remove()
 
 
 def test_columns_of_text_that_are_not_used_are_noted(tmp_path):

@@ -250,12 +250,16 @@ def test_statistics_to_their_end(page, app, tmp_path, monkeypatch):
     find(page, "iframe.report")
     press(page, "Statistics")
     press(page, "Test the clusters")
-    shown(page, "Statistics of tested.csv")
-    find(page, "iframe.report")  # it returns to the run by itself
-    assert "Statistics of" not in text_of(page)
+    shown(page, "You can go on meanwhile")
+    shown(page, "Show the section in the report")
+    assert "parametric bootstrap with" in text_of(page, ".panel")
+    links = [a.get_attribute("href") for a in page.find_elements(By.CSS_SELECTOR, ".panel .downloads a")]
+    assert {"tables.docx", "tables.xlsx", "methods.txt"} <= {link.rpartition("/")[2] for link in links}
+    press(page, "Show the section in the report")
     in_report(page)
-    wait_for(lambda: "Statistics" in text_of(page, "body"))
-    assert "bootstrap" in text_of(page, "body")
+    section = wait_for(lambda: next(iter(page.find_elements(By.ID, "statistics")), None))
+    assert wait_for(lambda: page.execute_script("return location.hash")) == "#statistics"
+    assert "bootstrap" in section.text
     page.switch_to.default_content()
     press(page, "Take away")
     assert "vhem compare clusters-2 --bootstrap 10" in text_of(page, "#commands")

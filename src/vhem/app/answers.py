@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import re
 import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +16,7 @@ from vhem.app.estimate import Stage, machine_factor, stages
 from vhem.app.preview import look
 from vhem.app.problems import bad_cells, emptied
 from vhem.app.questions import Answer, body_of, data_of, queue_of, run_of, store_of
-from vhem.app.settings import ChoiceError, Model, checked_roles, explicit_roles, with_joined
+from vhem.app.settings import ChoiceError, Model, checked_roles, explicit_roles, in_words, with_joined
 from vhem.app.several import join, stacked
 from vhem.app.store import NotFoundError, Record, Store, now
 from vhem.app.tables import reading_options
@@ -49,7 +51,8 @@ async def overview(request: Request) -> Response:
     store = store_of(request)
     runs = [{**r.read(), "id": r.id} for r in store.all_runs()]
     tables = [_described(store, record) for record in store.all_data()]
-    return JSONResponse({"data": tables, "runs": [{key: run.get(key) for key in _SHORT} for run in runs]})
+    short = [{key: run.get(key) for key in _SHORT} | {"words": in_words(run)} for run in runs]
+    return JSONResponse({"data": tables, "runs": short})
 
 
 def _described(store: Store, record: Record) -> dict[str, Any]:
@@ -72,7 +75,7 @@ async def add_demo(request: Request) -> Response:
     await workers.run(write_study, path)
     (path.parent / "face.png").rename(path.parent / "picture.png")
     described(record, path, "fixations.csv")
-    record.update(demo=True)
+    record.update(demo=True, picture_name="face.png")
     return JSONResponse({"id": record.id})
 
 
@@ -151,6 +154,10 @@ async def look_at(request: Request) -> Response:
         found = await workers.run(look, store.table(record), both, bool(given.get("whole")))
     except MemoryError as fault:
         raise ChoiceError(str(fault)) from None
+    if found["problem"]:
+        found["problem"]["text"] = found["problem"]["text"].replace(
+            store.table(record).name, record.read()["name"].split(" + ")[0]
+        )
     if given.get("keep"):
         record.update(roles=roles)
         if not found["partial"]:
@@ -164,7 +171,7 @@ async def empty_cells(request: Request) -> Response:
     roles, column = checked_roles(given.get("roles") or {}), given.get("column")
     if not isinstance(column, str):
         raise ChoiceError("This request was not understood.")
-    name = f"{Path(record.read()['name']).stem} (corrected).csv"
+    name = _corrected(store, record.read()["name"])
     made, target = store.new_data(name)
     n = await request.app.state.workers.run(empty_bad_cells, store.table(record), roles, column, target)
     picture = store.picture(record)
@@ -172,8 +179,18 @@ async def empty_cells(request: Request) -> Response:
     for beside in [*([] if picture is None else [picture]), *(record.folder / other for other in joined)]:
         shutil.copy(beside, made.folder / beside.name)
     kept = {k: v for k, v in roles.items() if k not in _OF_FILE}
-    described(made, target, name).update(corrected=n, roles=kept, joined=joined)
+    described(made, target, name).update(
+        corrected=n, roles=kept, joined=joined, picture_name=record.read().get("picture_name")
+    )
     return JSONResponse({"id": made.id})
+
+
+def _corrected(store: Store, name: str) -> str:
+    """Return a name for a corrected copy of a table that no other table has."""
+    taken = {record.read()["name"] for record in store.all_data()}
+    stem = re.sub(r" \(corrected( \d+)?\)$", "", Path(name).stem)
+    names = (f"{stem} (corrected{f' {k}' if k > 1 else ''}).csv" for k in itertools.count(1))
+    return next(one for one in names if one not in taken)
 
 
 def empty_bad_cells(path: Path, roles: dict[str, Any], column: str, target: Path) -> int:
@@ -250,7 +267,7 @@ async def estimate(request: Request) -> Response:
     """Return how long what was chosen would take, in seconds."""
     wish = await _wish(request)
     total = sum(stage.seconds for clusters in wish.clusters() for stage in wish.stages(clusters))
-    return JSONResponse({"seconds": total * machine_factor(store_of(request))})
+    return JSONResponse({"seconds": total * machine_factor(store_of(request), request.app.state.speed)})
 
 
 async def add_runs(request: Request) -> Response:
@@ -263,7 +280,7 @@ async def add_runs(request: Request) -> Response:
         "roles": explicit_roles(wish.table),
         "range": [wish.low, wish.high] if wish.automatic else None,
     }
-    made, factor = [], machine_factor(store)
+    made, factor = [], machine_factor(store, request.app.state.speed)
     for place, clusters in enumerate(wish.clusters()):
         run = store.new_run()
         parts = wish.stages(clusters)

@@ -11,11 +11,14 @@ from vhem.app.settings import COMPARE, DRAWS, Model, states_range
 from vhem.app.store import Store
 from vhem.cli.shared import LONGEST_TAU
 
-_START = 3.0  # seconds until a command does anything
-_LEARNING, _REFINING, _PAIR, _FIT = 6e-9, 6e-9, 1.6e-8, 0.03  # seconds per unit of work, before any was measured
+# Seconds on a machine on which a command takes three until it does anything: all that matters are the proportions.
+_START, _WRITING = 3.0, 0.4
+_LEARNING, _REFINING, _PAIR = 3e-9, 4e-10, 1.6e-8  # per unit of work
+_LEARN, _REFINE, _FIT = 0.1, 0.25, 0.065  # however little there is to do
+_FIT_HMM, _REFINE_HMM, _APART = 2.5e-4, 1.5e-3, 7e-5  # per HMM, and per pair of HMMs
 _ITERATIONS, _ROUNDS = 30, 250  # of learning, and of refining
 _FOLDS = 8  # clusterings of the statistics beside those of draws: five folds, and three of all people
-_FITS = 26  # clusterings per number of clusters that is compared
+_FITS, _SEPARATING = 26, 12  # clusterings per number of clusters that is compared: the criteria, and how separate
 _LATEST = 5  # runs from which the machine's speed is known
 _DOUBT = 2.0  # seconds of work that must be done before the speed of a run is believed
 
@@ -53,17 +56,21 @@ def stages(
     mix = model.numbers.get("mix", 1)
     per_frame = [s * (s + 6 * width * mix) for s in range(low, high + 1)]
     starts = model.numbers.get("starts", 5)
-    learning = _LEARNING * facts["rows"] * starts * _ITERATIONS * sum(per_frame)
+    learning = _LEARN + _LEARNING * facts["rows"] * starts * _ITERATIONS * sum(per_frame)
     pairs = _PAIR * hmms * high**2 * model.numbers.get("tau", min(facts["median"], LONGEST_TAU))
     found = list[Stage]()
     if compare:
-        fits = sum(_FITS * (_FIT + pairs * k) for k in numbers)
-        found = [Stage("number", "", _START), Stage("number", "learning", learning), Stage("number", "comparing", fits)]
+        fit = sum(_FIT + _FIT_HMM * hmms + pairs * k for k in numbers)
+        found = [Stage("number", "", _START), Stage("number", "learning", learning)]
+        found += [Stage("number", "comparing", _FITS * fit)]
+        found += [Stage("number", "measuring", _SEPARATING * fit + _APART * hmms**2)]
     for k in [numbers[len(numbers) // 2]] if compare else numbers:
-        refining = _REFINING * facts["rows"] * k * per_frame[-1] * _ROUNDS if model.polish else 0.0
+        work = _REFINING * facts["rows"] * k * per_frame[-1] * _ROUNDS
+        refining = _REFINE + _REFINE_HMM * hmms + work if model.polish else 0.0
         found += [Stage("cluster", "", _START), Stage("cluster", "learning", learning)]
-        found += [Stage("cluster", "clustering", _FIT + pairs * k), Stage("cluster", "refining", refining)]
-        found += [Stage("report", "", _START)]
+        found += [Stage("cluster", "clustering", _FIT + _FIT_HMM * hmms + pairs * k)]
+        found += [Stage("cluster", "refining", refining)]
+        found += [Stage("report", "", _START + _WRITING)]
     return found
 
 
@@ -72,8 +79,15 @@ def seconds(facts: dict[str, Any], n_values: int, given: dict[str, Any], numbers
     return float(sum(stage.seconds for stage in stages(facts, n_values, given, numbers, compare)))
 
 
-def seconds_left(parts: list[Stage], progress: Progress, passed: float, factor: float) -> float | None:
-    """Return how long a run will still take, at the speed that it has had so far.
+class Left(NamedTuple):
+    """How far a run is."""
+
+    seconds: float  #: that it will still take, at the speed that it has had so far
+    share: float  #: of its work that is done
+
+
+def how_far(parts: list[Stage], progress: Progress, passed: float, factor: float) -> Left | None:
+    """Return how far a run is, and how long it will still take.
 
     Parameters
     ----------
@@ -96,7 +110,8 @@ def seconds_left(parts: list[Stage], progress: Progress, passed: float, factor: 
         spent = max(0.0, passed - finished * factor)
         done += parts[at].seconds * min(0.9, spent / (parts[at].seconds * factor + 1e-9))
         speed = max(factor, (passed + _DOUBT * factor) / (done + _DOUBT))
-    return float(speed * (sum(part.seconds for part in parts) - done))
+    whole = sum(part.seconds for part in parts)
+    return Left(float(speed * (whole - done)), float(done / whole))
 
 
 def _place(parts: list[Stage], progress: Progress) -> int | None:
@@ -125,13 +140,21 @@ def statistics_of(job: dict[str, Any]) -> Statistics | None:
     once = sum(part.seconds for part in parts if part.command == "cluster" and part.step)
     testing = Stage(COMPARE, "comparing", (2 * DRAWS + _FOLDS) * once)
     return Statistics(
-        [Stage(COMPARE, "", _START), testing, Stage("report", "", _START)],
+        [Stage(COMPARE, "", _START), testing, Stage("report", "", _START + _WRITING)],
         (job["ended"] - job["started"]) / job["estimate"],
     )
 
 
-def machine_factor(store: Store) -> float:
-    """Return how much longer things take than was estimated: as with the latest runs, if as much is going on beside."""
+def speed_of(seconds: float) -> float:
+    """Return how much slower this machine is than the one of the constants, if a program takes so long to start."""
+    return min(4.0, max(0.2, seconds / _START))
+
+
+def machine_factor(store: Store, speed: float = 1.0) -> float:
+    """Return how much longer things take than the constants say: as with the latest runs, if as much is going on.
+
+    Before anything has been run, `speed` says it.
+    """
     ratios = []
     for record in store.all_runs():
         job = record.read()
@@ -139,7 +162,7 @@ def machine_factor(store: Store) -> float:
             ratios.append((job["ended"] - job["started"]) / job["estimate"] / job.get("crowd", 1.0))
         if len(ratios) == _LATEST:
             break
-    return min(50.0, max(0.1, (median(ratios) if ratios else 1.0) * crowd()))
+    return min(50.0, max(0.1, (median(ratios) if ratios else speed) * crowd()))
 
 
 def crowd() -> float:

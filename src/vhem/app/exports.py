@@ -21,7 +21,7 @@ from vhem.app.settings import (
     states_range,
     statistics_command,
 )
-from vhem.app.store import Record, Store
+from vhem.app.store import Record, Store, own_name
 from vhem.cli.run_folder import RunFolder
 from vhem.sequences.readers.options import extension
 
@@ -29,26 +29,30 @@ from vhem.sequences.readers.options import extension
 def commands_of(store: Store, run: Record) -> list[str]:
     """Return the commands that repeat a run, with files by their own names, for the folder that the table is in."""
     job = run.read()
-    table, out = Path(_table_name(store, job)), Path(f"clusters-{job['clusters']}")
+    names, out = _names(store, job), Path(f"clusters-{job['clusters']}")
+    table, picture = Path(names["table"]), names.get("picture")
     model = Model.of(job["model"], AUTO if job.get("probable") else job["clusters"])
     said = [number_command(table, job["roles"], model, *job["range"])] if job.get("range") else []
     said.append(cluster_command(table, job["roles"], model, out))
     if (run.folder / OUT / COMPARE).is_dir():
         said.append(statistics_command(out))
-    picture = store.picture(store.data(job["data"]))
-    said.append(report_command(out, job.get("look", {}), picture and Path(picture.name), job["title"]))
+    said.append(report_command(out, job.get("look", {}), Path(picture) if picture else None, job["title"]))
     return [shlex.join(["vhem", *words]) for words in said]
 
 
-def _table_name(store: Store, job: dict[str, Any]) -> str:
-    return store.table(store.data(job["data"])).name
+def _names(store: Store, job: dict[str, Any]) -> dict[str, str]:
+    """Return what the user calls the table and, if there is one, the picture: commands name them so."""
+    data = store.data(job["data"])
+    said, table, picture = data.read(), store.table(data), store.picture(data)
+    names = {"table": table.name if said.get("joined") else own_name(said["name"], table)}
+    return names if picture is None else {**names, "picture": own_name(said.get("picture_name") or "", picture)}
 
 
 def script_of(store: Store, run: Record) -> str:
     """Return a Python script that does what the run's command did."""
     job, out = run.read(), RunFolder(run.folder / OUT)
     options = out.options | {"topology": out.topology}
-    name = _table_name(store, job)
+    name = _names(store, job)["table"]
     states = states_range(job["model"].get("states", 3))
     n_states = states[0] if states[0] == states[1] else list(range(states[0], states[1] + 1))
     grouped = bool(out.summary["input"].get("groups")) and options.get("per") != "sequence"
@@ -56,7 +60,7 @@ def script_of(store: Store, run: Record) -> str:
     emissions = families(job["model"].get("emissions") or {})
     said = _wrapped(commands_of(store, run))
     parts = [
-        f'"""{job["clusters"]} clusters of {name}: the same as\n\n{said}\n"""\n\nimport vhem\n',
+        f'r"""{job["clusters"]} clusters of {name}: the same as\n\n{said}\n"""\n\nimport vhem\n',
         f"sequences = vhem.read_sequences({_reading_arguments(name, job['roles'])})",
         f"hmms = vhem.fit_hmms({_arguments_of_fit(options, n_states, grouped, emissions)})",
     ]
@@ -87,7 +91,7 @@ _CASES_OF_PEOPLE = (
 
 def _wrapped(commands: list[str]) -> str:
     lines = [textwrap.fill(one, 112, subsequent_indent="        ", break_on_hyphens=False) for one in commands]
-    return textwrap.indent("\n".join(lines).replace("\n        ", " \\\n        "), "    ").replace("\\", "\\\\")
+    return textwrap.indent("\n".join(lines).replace("\n        ", " \\\n        "), "    ").replace('"""', "“”")
 
 
 def _reading_arguments(name: str, roles: dict[str, Any]) -> str:
@@ -151,7 +155,9 @@ def write_zip(store: Store, run: Record, target: Path) -> None:
                 file.write(path, path.relative_to(run.folder / OUT))
         file.writestr("commands.txt", "\n".join(commands_of(store, run)) + "\n")
         file.writestr("repeat.py", script_of(store, run))
-        joined = [table.folder / name for name in job["roles"].get("join", [])]
-        for needed in (store.table(table), *joined, store.picture(table)):
-            if needed is not None:
-                file.write(needed, needed.name)
+        names, picture = _names(store, job), store.picture(table)
+        file.write(store.table(table), names["table"])
+        for name in job["roles"].get("join", []):
+            file.write(table.folder / name, name)
+        if picture is not None:
+            file.write(picture, names["picture"])

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from vhem.app.estimate import Stage, crowd, seconds_left
+from vhem.app.estimate import Stage, crowd, how_far
 from vhem.app.progress import PROGRESS, Progress, begin_command
 from vhem.app.settings import AUTO, Model, cluster_command, number_command, report_command, statistics_command
 from vhem.app.store import NotFoundError, Record, Store, now
@@ -89,7 +89,8 @@ class Queue:
         told = {**job, "id": record.id, "progress": step, "stopping": record.id in self._stopping, "now": now()}
         if job["state"] == "running" and job.get("stages"):
             parts, factor = [Stage(*stage) for stage in job["stages"]], job.get("factor", 1.0)
-            told["left"] = seconds_left(parts, progress, now() - job["started"], factor)
+            far = how_far(parts, progress, now() - job["started"], factor)
+            told |= {} if far is None else {"left": far.seconds, "share": far.share}
         return {**told, "before": self._before(record)} if job["state"] == "queued" else told
 
     def _before(self, record: Record) -> list[dict[str, Any]]:

@@ -33,13 +33,13 @@ _LEAD_ON = (
 _SHARED = "COLORS, byId, el, svg, fill, percent, short, count, tick, categoryColor, stretches"
 
 
-def make_app(store: Store, port: int, keys: Keys) -> Starlette:
-    """Return the app; it answers only the browser that has the key."""
+def make_app(store: Store, port: int, keys: Keys, speed: float = 1.0) -> Starlette:
+    """Return the app; it answers only the browser that has the key. `speed` is about the machine: see estimate.py."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         queue = Queue(store)
-        app.state.store, app.state.queue, app.state.workers = store, queue, Workers()
+        app.state.store, app.state.queue, app.state.workers, app.state.speed = store, queue, Workers(), speed
         serving = asyncio.create_task(queue.serve())
         try:
             yield

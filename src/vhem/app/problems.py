@@ -11,9 +11,11 @@ from vhem.app.tables import cell_chunks, table_rows
 from vhem.files.atomic import atomic_write
 from vhem.sequences.readers import cells
 from vhem.sequences.readers.options import Options
+from vhem.sequences.readers.roles import given_or_guessed
 from vhem.sequences.readers.wide import wide_columns
 
 _LISTED = 20  # cells listed
+_SAMPLE = 2000  # rows that say what a column holds
 _IN_PAGE = {
     "id": "the role “sequence”",
     "time": "the role “time”",
@@ -59,31 +61,43 @@ def problem_of(fault: BaseException, path: Path, options: Options) -> dict[str, 
 
 
 def bad_cells(path: Path, options: Options, column: str) -> list[dict[str, Any]]:
-    """Return the cells that are not numbers: row, column and content, of a column or of all that are like it."""
+    """Return the cells that are not numbers: row, column and content, of a column and of all other values."""
     rows = table_rows(path, options)
-    if rows is None:
+    if rows is None or column not in rows.columns:  # it is in a table that is joined to this one
         return []
-    if column not in rows.columns:  # it is in a table that is joined to this one
-        return []
-    chosen = _alike(options, rows.columns) or [column]
-    found, seen = [], 0
+    found, seen, chosen, comma = list[dict[str, Any]](), 0, [column], False
     for chunk in cell_chunks(rows):
-        for name in dict.fromkeys([column, *chosen]):
-            cells_of = chunk[rows.columns.index(name)]
+        if not seen:
+            sample = {name: own[:_SAMPLE] for name, own in zip(rows.columns, chunk, strict=True)}
+            chosen = list(dict.fromkeys([column, *_alike(options, sample)]))
+            comma = _has_commas(options, [sample[name] for name in chosen])
+        for name in chosen:
             found += [
                 {"row": rows.number(seen + i), "column": name, "value": cells.quoted(cell)}
-                for i, cell in enumerate(cells_of)
-                if not _is_number(cell, options.decimal == ",")
+                for i, cell in enumerate(chunk[rows.columns.index(name)])
+                if not _is_number(cell, comma)
             ]
         seen += len(chunk[0])
     return sorted(found, key=lambda cell: cell["row"])
 
 
-def _alike(options: Options, columns: list[str]) -> list[str]:
-    """Return the columns of values, as far as they are said."""
+def _alike(options: Options, sample: dict[str, Any]) -> list[str]:
+    """Return the columns of values: those that were chosen, or that the reader would choose."""
     if options.wide:
-        return [name for own in wide_columns(options.wide, columns, set()).values() for name in own]
-    return [] if options.values is None or isinstance(options.values, str) else list(options.values)
+        return [name for own in wide_columns(options.wide, list(sample), set()).values() for name in own]
+    if options.values is not None and not isinstance(options.values, str):
+        return list(options.values)
+    numeric = {name: cells.looks_numeric(own) for name, own in sample.items()}
+    try:
+        roles = given_or_guessed(list(sample), numeric.__getitem__, *options[:4])
+    except Explained:
+        return []
+    return [name for name in roles.values if numeric[name]]
+
+
+def _has_commas(options: Options, columns: list[Any]) -> bool:
+    """Whether decimals have commas, as the reader decides it."""
+    return options.decimal == "," or (options.decimal == "auto" and any(map(cells.has_decimal_commas, columns)))
 
 
 def emptied(path: Path, options: Options, bad: list[dict[str, Any]], target: Path) -> None:

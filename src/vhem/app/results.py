@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,17 @@ from vhem.app.estimate import statistics_of
 from vhem.app.exports import commands_of, script_of, write_zip
 from vhem.app.jobs import OUT
 from vhem.app.questions import Answer, body_of, queue_of, run_of, store_of
-from vhem.app.scoring import PEOPLE, SCORES, notes_on, score
+from vhem.app.scoring import PEOPLE, SCORES, associated, notes_on, score
 from vhem.app.security import report_headers
-from vhem.app.settings import COMPARE, DRAWS, ChoiceError, explicit_roles
+from vhem.app.settings import COMPARE, DRAWS, ChoiceError, explicit_roles, in_words
 from vhem.app.store import NotFoundError, Record, Store, now
 from vhem.cli.run_folder import CENTERS, HMMS, LABELS, REPORT, RUN, SUMMARY_JSON, SUMMARY_TEXT, RunFolder
 from vhem.report.side_by_side import Side, comparison_page
 
 _FILES = {LABELS, CENTERS, HMMS, SUMMARY_TEXT, SUMMARY_JSON, RUN, REPORT}
 _SCORED = {SCORES, PEOPLE}
+RESULTS = "results.txt"
+_TABLES = ("tables.docx", "tables.xlsx", "tables.tex", "methods.txt", RESULTS)  # of the statistics
 _LONGEST = 80  # characters of a name that a cluster is given
 
 
@@ -41,9 +44,10 @@ async def about(request: Request) -> Response:
             "sizes": sizes, "states": states, "dims": _n_dims(run.summary["clusters"][0]["states"][0]),
             "commands": commands_of(store, record), "siblings": _siblings(store, record),
             "picture": picture is not None,
-            "statistics": (run.path / COMPARE).is_dir(), "draws": DRAWS, "expected": expected and expected.seconds(),
+            "statistics": _statistics(run.path / COMPARE), "testing": _testing(store, record), "draws": DRAWS,
+            "expected": expected and expected.seconds(), "values": run.feature_names,
             "files": sorted(name for name in _FILES if (run.path / name).is_file()), "numbers": job.get("numbers"),
-            "others": [_named(other) for other in store.all_runs() if _is_done(other) and other.id != record.id],
+            "others": [_short(other) for other in store.all_runs() if _is_done(other) and other.id != record.id],
         }
     )  # fmt: skip
 
@@ -60,9 +64,27 @@ def _is_done(record: Record) -> bool:
     return bool(job["state"] == "done") and not job.get("of")
 
 
-def _named(record: Record) -> dict[str, Any]:
+def _short(record: Record) -> dict[str, Any]:
     job = record.read()
-    return {"id": record.id, "name": f"{job['data_name']}: {job['clusters']} clusters", "data": job["data"]}
+    return {key: job.get(key) for key in ("data", "data_name", "clusters", "made")} | {
+        "id": record.id,
+        "words": in_words(job),
+    }
+
+
+def _statistics(folder: Path) -> dict[str, Any] | None:
+    """Return what the statistics of a run say, and their files; None if there are none."""
+    results = folder / RESULTS
+    if not results.is_file():
+        return None
+    sentences = results.read_text(encoding="utf-8").splitlines()
+    return {"sentences": sentences, "files": [name for name in _TABLES if (folder / name).is_file()]}
+
+
+def _testing(store: Store, record: Record) -> str | None:
+    """Return the run that is testing the clusters of another one now, or waits to."""
+    jobs = ((other.id, other.read()) for other in store.all_runs())
+    return next((id for id, job in jobs if job.get("of") == record.id and job["state"] in ("queued", "running")), None)
 
 
 def _siblings(store: Store, record: Record) -> list[dict[str, Any]]:
@@ -133,8 +155,8 @@ def _checked_look(given: dict[str, Any], n_clusters: int) -> dict[str, Any]:
 
 
 def _file(record: Record, name: str) -> Path:
-    path = record.folder / OUT / name
-    if name not in _FILES or not path.is_file():
+    path = record.folder / OUT / (COMPARE if name in _TABLES else "") / name
+    if name not in {*_FILES, *_TABLES} or not path.is_file():
         raise NotFoundError("This run has no such file.")
     return path
 
@@ -168,8 +190,8 @@ async def comparison(request: Request) -> Response:
     """Return two runs side by side, as a page that cannot act as one of the app's."""
     store = store_of(request)
     one, other = (store.run(request.path_params[name]) for name in ("id", "other"))
-    short = one.read()["data"] == other.read()["data"]
-    sides = *_side(one, short), *_side(other, short)
+    titles = _titles(one.read(), other.read())
+    sides = *_side(one, titles[0]), *_side(other, titles[1])
     try:
         page = await request.app.state.workers.run(compared, *sides, _picture(store, one))
     except NotComparableError as fault:
@@ -177,12 +199,27 @@ async def comparison(request: Request) -> Response:
     return HTMLResponse(page, headers=report_headers())
 
 
-def _side(record: Record, short: bool) -> tuple[Path, str, list[str]]:
-    """Return the folder of a run, what it is called (`short`: without its table), and the names of its clusters."""
-    job = record.read()
+def _titles(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+    """Return what two runs are called: their numbers of clusters, and whatever else it takes to tell them apart."""
+    pair = (one, other)
+    titles = [f"{job['clusters']} clusters" for job in pair]
+    if one["data"] != other["data"]:
+        titles = [f"{job['data_name']}, {title}" for job, title in zip(pair, titles, strict=True)]
+    if titles[0] == titles[1]:
+        titles = [f"{title} ({in_words(job)})" for job, title in zip(pair, titles, strict=True)]
+    if titles[0] == titles[1]:
+        titles = [f"{title}, made {_clock(job['made'])}" for job, title in zip(pair, titles, strict=True)]
+    return titles
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%d %B, %H:%M", time.localtime(at)).lstrip("0")
+
+
+def _side(record: Record, title: str) -> tuple[Path, str, list[str]]:
+    """Return the folder of a run, what it is called, and the names of its clusters."""
     _finished(record)
-    title = f"{job['clusters']} clusters" if short else f"{job['data_name']}, {job['clusters']} clusters"
-    return record.folder / OUT, title, job.get("look", {}).get("names", [])
+    return record.folder / OUT, title, record.read().get("look", {}).get("names", [])
 
 
 def _picture(store: Store, record: Record) -> Path | None:
@@ -207,6 +244,14 @@ def _drawn_side(run: RunFolder, title: str, names: list[str]) -> Side:
     sizes = [len(row["members"]) for row in run.summary["clusters"]]
     said = [names[k] if k < len(names) and names[k] else f"Cluster {k + 1}" for k in range(len(sizes))]
     return Side(title, run.centers, said, sizes)
+
+
+async def associate(request: Request) -> Response:
+    """Test which columns of a table about the people go with the clusters of a run."""
+    store, record, given = store_of(request), run_of(request), await body_of(request)
+    data = store.data(given.get("data"))
+    _finished(record)
+    return JSONResponse(await associated(record.folder / OUT, store.table(data)))
 
 
 async def score_new(request: Request) -> Response:
@@ -242,6 +287,7 @@ ROUTES: list[tuple[str, str, Answer]] = [
     ("GET", "/api/runs/{id}/zip", archive),
     ("GET", "/api/runs/{id}/script", script),
     ("GET", "/api/compare/{id}/{other}", comparison),
+    ("POST", "/api/runs/{id}/associate", associate),
     ("POST", "/api/runs/{id}/score", score_new),
     ("GET", "/api/runs/{id}/scores/{data}/{name}", scores_file),
 ]

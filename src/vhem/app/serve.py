@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 import webbrowser
 from pathlib import Path
 
 import uvicorn
 
+from vhem.app.estimate import speed_of
 from vhem.app.pages import make_app
 from vhem.app.security import ENTRY, Keys
 from vhem.app.store import Store
@@ -24,9 +26,10 @@ def serve(port: int, open_browser: bool, folder: Path | None = None) -> None:
     address = f"http://{_HOST}:{port}{ENTRY}?token={keys.token}"
     print(address, flush=True)
     print("The address works once, in one browser. Ctrl-C ends the app; unfinished runs resume next time.", flush=True)
-    store = Store(folder)
+    speed = speed_of(time.process_time())  # so far everything has been imported, as by a command
+    app = make_app(Store(folder), port, keys, speed)
     settings = uvicorn.Config(
-        make_app(store, port, keys), log_level="warning", access_log=False, ws="none", server_header=False,
+        app, log_level="warning", access_log=False, ws="none", server_header=False,
         timeout_graceful_shutdown=3,
     )  # fmt: skip
     if open_browser:  # the socket listens already: the browser waits until it is answered

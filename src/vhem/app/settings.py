@@ -156,6 +156,35 @@ def families(given: Any) -> dict[str, str]:
     return {",".join(c for c in given if given[c] == family): family for family in dict.fromkeys(given.values())}
 
 
+_WORDS = {
+    "covariance": "tilted states", "topology": "states one after another", "per": "one model per sequence",
+    "method": "Bayesian", "tau": "length of comparison {}", "mix": "{} parts per state",
+    "starts": "{} attempts at models", "center_states": "{} states per centre",
+    "restarts": "{} attempts at clusters", "seed": "seed {}",
+}  # fmt: skip
+
+
+def in_words(job: Mapping[str, Any]) -> str:
+    """Return what tells a run from others of the same table.
+
+    Examples
+    --------
+    >>> in_words({"model": {"states": [2, 4], "covariance": "full", "seed": 3}, "range": [2, 6]})
+    '2 to 4 states, number of clusters chosen from 2 to 6, tilted states, seed 3'
+    """
+    model = job.get("model", {})
+    low, high = states_range(model.get("states", 3))
+    said = [f"{low} to {high} states" if low < high else f"{low} state{'s' * (low > 1)}"]
+    if job.get("range"):
+        said.append(f"number of clusters chosen from {job['range'][0]} to {job['range'][1]}")
+    elif job.get("probable"):
+        said.append("the most probable number of clusters")
+    changed = {name: model[name] for name in _WORDS if model.get(name) not in (None, _DEFAULTS.get(name))}
+    said += [_WORDS[name].format(value) for name, value in changed.items()]
+    said += [f"{columns}: {family}" for columns, family in families(model.get("emissions") or {}).items()]
+    return ", ".join(said if model.get("polish", True) else [*said, "not refined"])
+
+
 _DEFAULTS: dict[str, Any] = {
     "covariance": "diag", "topology": "ergodic", "per": "auto", "method": "em", "mix": 1, "starts": 5, "max_iter": 100,
     "seed": 0,

@@ -141,6 +141,18 @@ def harmless_name(name: str) -> str:
     return (re.sub(r"[^\w-]+", "_", stem).lstrip("-")[:_LONGEST_NAME] or "table") + suffix
 
 
+def own_name(said: str, path: Path) -> str:
+    """Return what the user calls a file that is kept at `path`, if a command can name it so.
+
+    Examples
+    --------
+    >>> own_name("Mara's data (2).xlsx", Path("Mara_s_data_2_.xlsx")), own_name("--help.csv", Path("help.csv"))
+    ("Mara's data (2).xlsx", 'help.csv')
+    """
+    plain = re.fullmatch(r"[^/\\\x00-\x1f\x7f.-][^/\\\x00-\x1f\x7f]*", said)
+    return said if plain and Path(said).suffix.lower() == path.suffix.lower() else path.name
+
+
 def now() -> float:
     """Return the time, as records keep it."""
     return time.time()

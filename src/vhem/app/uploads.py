@@ -49,6 +49,7 @@ async def receive_picture(request: Request, record: Record) -> None:
         for old in PICTURES.values():
             (record.folder / old).unlink(missing_ok=True)
         arriving.rename(record.folder / name)
+        record.update(picture_name=request.query_params.get("name", "")[-120:])
     finally:
         arriving.unlink(missing_ok=True)
 

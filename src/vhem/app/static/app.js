@@ -15,7 +15,7 @@ const PAGES = [
   [/^#\/runs$/, showRuns, null, "Runs"],
   [new RegExp(`^#/data/${ID}$`), showData, 0, "Data"],
   [new RegExp(`^#/model/${ID}$`), showModel, 1, "Model"],
-  [new RegExp(`^#/run/${ID}$`), showRun, 2, "Run"],
+  [new RegExp(`^#/run/${ID}(?:/(statistics))?$`), showRun, 2, "Run"],
   [new RegExp(`^#/compare/${ID}/${ID}$`), showComparison, null, "Compare"],
   [new RegExp(`^#/new/${ID}(?:/${ID})?$`), showNew, null, "New people"],
 ];
@@ -38,7 +38,9 @@ async function show() {
   main.focus({ preventScroll: true });
   window.scrollTo(0, 0);
 }
+let counting = null;
 async function count() {
+  clearTimeout(counting);
   try {
     const { runs } = await get("/api/overview");
     const busy = ["running", "queued"]
@@ -49,8 +51,9 @@ async function count() {
   } catch {
     // the page says that the app does not answer
   }
-  setTimeout(count, document.hidden ? 15000 : 4000);
+  counting = setTimeout(count, document.hidden ? 15000 : 4000);
 }
+window.addEventListener("recount", count);
 window.addEventListener("hashchange", show);
 // A file that is dropped beside the place for it must not replace the page.
 for (const kind of ["dragover", "drop"]) window.addEventListener(kind, (event) => event.preventDefault());

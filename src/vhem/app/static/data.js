@@ -494,6 +494,17 @@ function trouble(page, found) {
     const n = cells.length + more;
     box.append(
       el(
+        "p",
+        {},
+        "Ways out: correct the table and drop it again; give the column another role below; check the decimal sign under “How the file is read”; or",
+      ),
+      primary(`Treat ${n === 1 ? "this cell" : `these ${n} cells`} as missing`, () =>
+        attempt(box, async () => {
+          const made = await post(`/api/data/${page.id}/empty`, { roles: page.roles, column: cells[0].column });
+          location.hash = `#/data/${made.id}`;
+        }),
+      ),
+      el(
         "table",
         { class: "cells" },
         el(
@@ -511,13 +522,6 @@ function trouble(page, found) {
           ),
         ),
         el("tbody", {}, rows),
-      ),
-      el("p", {}, "Ways out: correct the table and drop it again; give the column another role below; or"),
-      primary(`Treat ${n === 1 ? "this cell" : `these ${n} cells`} as missing`, () =>
-        attempt(box, async () => {
-          const made = await post(`/api/data/${page.id}/empty`, { roles: page.roles, column: cells[0].column });
-          location.hash = `#/data/${made.id}`;
-        }),
       ),
     );
   }
@@ -546,7 +550,10 @@ function pictures(page, found) {
           hint: "PNG or JPEG; sequences and results are drawn over it",
           accept: ".png,.jpg,.jpeg",
           small: true,
-          onfile: (file) => attempt(place, () => change(() => send(`/api/data/${page.id}/picture`, file))),
+          onfile: (file) =>
+            attempt(place, () =>
+              change(() => send(`/api/data/${page.id}/picture?name=${encodeURIComponent(file.name)}`, file)),
+            ),
         }),
   );
   return section(

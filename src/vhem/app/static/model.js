@@ -199,25 +199,36 @@ function more(page) {
       el("div", {}, el("strong", {}, title), el("p", { class: "muted" }, words)),
       field,
     );
+  const { values, categories } = page.table.understood,
+    numbers = values.some((name) => !(categories || []).includes(name)); // else states have no shape
   const grouped = page.table.facts.people !== null && page.table.facts.people !== undefined;
   return el(
     "details",
     { class: "fold card" },
     el("summary", {}, "More settings (the defaults are good)"),
-    el("h3", {}, "Shape of a state"),
-    el(
-      "div",
-      { class: "options", role: "radiogroup", "aria-label": "Shape of a state" },
-      option(
-        page,
-        "covariance",
-        "diag",
-        "Upright",
-        "Values vary independently within a state. Needs less data.",
-        THUMBS.diag,
-      ),
-      option(page, "covariance", "full", "Tilted", "Values may rise and fall together within a state.", THUMBS.full),
-    ),
+    numbers ? el("h3", {}, "Shape of a state") : null,
+    numbers
+      ? el(
+          "div",
+          { class: "options", role: "radiogroup", "aria-label": "Shape of a state" },
+          option(
+            page,
+            "covariance",
+            "diag",
+            "Upright",
+            "Values vary independently within a state. Needs less data.",
+            THUMBS.diag,
+          ),
+          option(
+            page,
+            "covariance",
+            "full",
+            "Tilted",
+            "Values may rise and fall together within a state.",
+            THUMBS.full,
+          ),
+        )
+      : null,
     el("h3", {}, "Ways between states"),
     el(
       "div",
@@ -275,12 +286,14 @@ function more(page) {
       THUMBS.tau,
       number(page, "tau", { high: 100000, label: "Length of comparison" }),
     ),
-    setting(
-      "Parts per state",
-      "A state may consist of several ellipses, if its values form no single heap.",
-      THUMBS.mix,
-      number(page, "mix", { high: 20, placeholder: "1", label: "Parts per state" }),
-    ),
+    numbers
+      ? setting(
+          "Parts per state",
+          "A state may consist of several ellipses if its values do not form a single cloud.",
+          THUMBS.mix,
+          number(page, "mix", { high: 20, placeholder: "1", label: "Parts per state" }),
+        )
+      : null,
     setting(
       "States of a centre",
       "By default as many as the members' models have.",

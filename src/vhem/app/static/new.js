@@ -50,6 +50,21 @@ async function showScores(place, run, data) {
     );
     return;
   }
+  const { values } = await get(`/api/runs/${run.id}/about`);
+  if (values && values.length !== found.roles.values.length) {
+    place.replaceChildren(
+      problem(
+        `The clusters are about ${values.join(", ")}; this table has ${found.roles.values.join(", ")}. A table with the same values is needed.`,
+      ),
+      el(
+        "p",
+        { class: "fields" },
+        el("a", { class: "button", href: `#/data/${data}` }, "Check the columns"),
+        el("a", { class: "button", href: `#/new/${run.id}` }, "Another table"),
+      ),
+    );
+    return;
+  }
   const area = el("div", {}, el("p", { class: "understood" }, `${table.name}: ${sentence(found)}`));
   const go = primary("Find their clusters", () =>
     attempt(area, async () => {

@@ -21,7 +21,13 @@ export const tiles = (pairs) =>
   );
 export function duration(seconds) {
   if (seconds < 1.5) return "a second";
-  if (seconds < 90) return `${Math.round(seconds)} seconds`;
+  if (seconds < 60) return `${Math.round(seconds)} seconds`;
+  if (seconds < 600) {
+    const tens = Math.round(seconds / 10),
+      rest = 10 * (tens % 6),
+      minutes = Math.floor(tens / 6);
+    return `${minutes} minute${minutes > 1 ? "s" : ""}${rest ? ` ${rest} seconds` : ""}`;
+  }
   if (seconds < 5400) return `${Math.round(seconds / 60)} minutes`;
   return `${(seconds / 3600).toPrecision(2)} hours`;
 }
@@ -72,6 +78,9 @@ export function CLUSTERS(run) {
 }
 export const TITLE = (run) => `${run.of ? "Statistics of " : ""}${run.data_name}: ${CLUSTERS(run)}`;
 export const STATES = { queued: "waiting", running: "running", done: "done", failed: "failed", stopped: "stopped" };
+
+// Have the header count the runs again.
+export const recount = () => window.dispatchEvent(new Event("recount"));
 
 const STEPS = ["Data", "Model", "Run", "Result"];
 // Show in the header how far the user has come.

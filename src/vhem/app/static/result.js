@@ -1,7 +1,8 @@
 // The result: the report, and around it what one does with a result.
 import { COLORS, count, el } from "./drawing.js";
-import { get, post, say } from "./api.js";
-import { attempt, button, CLUSTERS, duration, primary } from "./parts.js";
+import { get, post, remove, say, send, watch } from "./api.js";
+import { ago, attempt, button, CLUSTERS, dropZone, duration, primary, problem, recount } from "./parts.js";
+import { ACCEPT } from "./start.js";
 
 const FILES = {
   "report.html": "Report (HTML)",
@@ -12,12 +13,12 @@ const FILES = {
   "summary.json": "Summary (JSON)",
 };
 
-export async function showResult(main, run) {
+export async function showResult(main, run, part) {
   const about = await get(`/api/runs/${run.id}/about`);
   const page = { main, run, about, panel: el("div", {}), open: null };
   page.frame = el("iframe", {
     class: "report",
-    src: `/api/runs/${run.id}/report`,
+    src: reportOf(run, part),
     title: `Report: ${run.data_name}, ${CLUSTERS(run)}`,
     sandbox: "allow-scripts allow-downloads",
   });
@@ -39,12 +40,16 @@ export async function showResult(main, run) {
       buttons,
       el("a", { class: "button", href: `#/new/${run.id}` }, "New people"),
       el("a", { class: "button", href: `#/model/${run.data}` }, "Run again, differently"),
+      el("a", { class: "button", href: reportOf(run), target: "_blank", rel: "noopener" }, "Report in its own tab"),
     ),
     page.panel,
     why(run) || "",
     page.frame,
   );
+  if (part === "statistics" || about.testing) buttons[2].click();
 }
+// The address of the report; what is after # is a section of it.
+const reportOf = (run, part) => `/api/runs/${run.id}/report?${Math.round(run.ended)}${part ? `#${part}` : ""}`;
 // Which numbers of clusters were tried, and why this one was kept.
 function why(run) {
   if (run.odds) {
@@ -61,12 +66,21 @@ function why(run) {
   const tried = n_clusters.map((k, i) => `${k}: ${stability[i].toFixed(2)}`).join(", ");
   const best = Math.max(...stability);
   const near = stability.filter((one) => one >= best - 0.02).length;
-  const tie = near > 1 ? " Numbers within 0.02 of the best agree equally well; of these, the largest was taken." : "";
-  const caution = best < 0.7 ? " None is stable: there may be no clusters in these data." : "";
+  const tie =
+    near > 1
+      ? " Numbers within 0.02 of the best agree equally well; of these, the largest was taken, because it shows the most detail that can be relied on."
+      : "";
+  const nothing = run.numbers.separation && run.numbers.separation.nothing;
+  const caution =
+    best < 0.7
+      ? " None is stable: there may be no clusters in these data."
+      : nothing
+        ? " But the clusters are hardly separate: people may differ gradually. Test them under Statistics."
+        : "";
   return el(
     "p",
     { class: "hint" },
-    `${run.clusters} clusters were chosen because different halves of the data agree best on them (agreement by number of clusters: ${tried}; 1 means always).${tie}${caution}`,
+    `${CLUSTERS(run)}, because different halves of the people agree best on this number (agreement by number of clusters: ${tried}; 1 is perfect).${tie}${caution}`,
   );
 }
 function toggle(page, name, draw, buttons) {
@@ -118,7 +132,7 @@ function takeAway({ run, about }) {
         .map((name) => link(`/api/runs/${run.id}/file/${name}`, FILES[name])),
       link(`/api/runs/${run.id}/script`, "Python script that repeats it"),
     ),
-    el("h3", {}, "The same on the command line, in the folder of your table"),
+    el("h3", {}, "The same on the command line, in the folder of your table or of the unzipped file"),
     el("div", { class: "copy" }, el("pre", { tabindex: 0 }, el("code", { id: "commands" }, commands)), copy(commands)),
     el("p", { class: "muted" }, "Figures are saved with the buttons below each of them in the report."),
   );
@@ -179,7 +193,13 @@ function looks(page) {
       { class: "fields" },
       colors.map((input, k) => el("label", {}, `${k + 1}`, input)),
     ),
-    ...(crop ? [el("h3", {}, "Part of the picture that is shown"), crop.node] : []),
+    ...(crop
+      ? [
+          el("h3", {}, "Part of the picture that is shown"),
+          el("p", { class: "hint" }, about.picture ? "Drag over the part to show, or type its edges." : "Type its edges."),
+          crop.node,
+        ]
+      : []),
     el("div", { class: "onward" }, apply),
   );
   return panel;
@@ -246,35 +266,163 @@ function cropper({ run, about }, look) {
   place.addEventListener("pointerup", () => (from = null));
   return { node: el("div", {}, place, fields), value };
 }
-function statistics({ run, about }) {
-  const panel = el("section", { class: "panel", "aria-labelledby": "statistics-title" });
-  const go = primary(about.statistics ? "Test them again" : "Test the clusters", () =>
-    attempt(panel, async () => {
-      const made = await post(`/api/runs/${run.id}/statistics`);
-      location.hash = `#/run/${made.id}`;
+const TABLES = {
+  "tables.docx": "Tables (Word)",
+  "tables.xlsx": "Tables (Excel)",
+  "tables.tex": "Tables (LaTeX)",
+  "methods.txt": "Methods paragraph",
+  "results.txt": "Results in words",
+};
+function statistics(page) {
+  const { run, about } = page,
+    panel = el("section", { class: "panel", "aria-labelledby": "statistics-title" }),
+    tests = el("div", {});
+  panel.append(el("h2", { id: "statistics-title" }, "Statistics"), tests, covariates(run));
+  if (about.testing) follow(page, tests);
+  else if (about.statistics) found(page, tests);
+  else offer(page, tests);
+  return panel;
+}
+// Start the tests, and stay here.
+const test = (page, place, text) =>
+  primary(text, () =>
+    attempt(place, async () => {
+      page.about.testing = (await post(`/api/runs/${page.run.id}/statistics`)).id;
+      recount();
+      follow(page, place);
     }),
   );
+function offer(page, place) {
+  const { about } = page;
   const time = about.expected
     ? `This takes up to about ${duration(about.expected)}.`
     : "This takes much longer than the run did.";
-  const words = about.statistics
-    ? "The report has a section Statistics; its tables, for a paper, are in the zip file."
-    : `Are the clusters more than chance, and how do they differ? The whole clustering is repeated on up to ${about.draws} simulated data sets, so p is never below ${(1 / (about.draws + 1)).toPrecision(1)}; more can be drawn on the command line. ${time} You can go on meanwhile; the report then has a section Statistics.`;
-  panel.append(
-    el("h2", { id: "statistics-title" }, "Statistics"),
-    el("p", {}, words),
-    el("div", { class: "onward" }, go),
+  place.replaceChildren(
+    el("h3", {}, "Are the clusters more than chance, and how do they differ?"),
+    el(
+      "p",
+      {},
+      `The whole clustering is repeated on up to ${about.draws} simulated data sets, so p is never below ${(1 / (about.draws + 1)).toPrecision(1)}; on the command line you can draw more. ${time} You can go on meanwhile.`,
+    ),
+    el("div", { class: "onward" }, test(page, place, "Test the clusters")),
   );
-  return panel;
 }
+function found(page, place) {
+  const { run, about } = page;
+  const link = (name) =>
+    el("li", {}, el("a", { class: "button", href: `/api/runs/${run.id}/file/${name}`, download: "" }, TABLES[name]));
+  const go = button("Show the section in the report", () => {
+    page.frame.src = `/api/runs/${run.id}/report?${Date.now()}#statistics`;
+    page.frame.scrollIntoView();
+  });
+  place.replaceChildren(
+    el("h3", {}, "Are the clusters more than chance, and how do they differ?"),
+    ...about.statistics.sentences.map((sentence) => el("p", {}, sentence)),
+    el("ul", { class: "downloads" }, about.statistics.files.map(link)),
+    el("div", { class: "fields" }, go, test(page, place, "Test them again")),
+  );
+}
+// Say how far the tests are; once they are done, show what they found.
+function follow(page, place) {
+  const id = page.about.testing,
+    said = el("p", { class: "busy", role: "status" }, "Testing the clusters …");
+  place.replaceChildren(
+    said,
+    el("p", { class: "muted" }, "You can go on meanwhile, or close the page. ", el("a", { href: `#/run/${id}` }, "Progress")),
+  );
+  watch(async () => {
+    const job = await get(`/api/runs/${id}`);
+    if (["queued", "running"].includes(job.state)) {
+      const left = job.left ? `: about ${duration(job.left)} left` : "";
+      said.textContent = job.state === "queued" ? "The tests wait for another run." : `Testing the clusters${left} …`;
+      return 1000;
+    }
+    page.about = await get(`/api/runs/${page.run.id}/about`);
+    if (job.state === "done") {
+      page.frame.src = `/api/runs/${page.run.id}/report?${Date.now()}`;
+      found(page, place);
+      say("The statistics are done.");
+    } else {
+      offer(page, place);
+      place.prepend(problem(job.error || "The tests were stopped."));
+    }
+    return null;
+  });
+}
+// A table about the people: what goes with the clusters?
+function covariates(run) {
+  const place = el("div", {});
+  const upload = (file) =>
+    attempt(place, async () => {
+      answer.replaceChildren(el("p", { class: "muted busy", role: "status" }, `Reading ${file.name} …`));
+      try {
+        const made = await send(`/api/data?name=${encodeURIComponent(file.name)}`, file);
+        const { table, sentence } = await post(`/api/runs/${run.id}/associate`, { data: made.id }).finally(() =>
+          remove(`/api/data/${made.id}`),
+        );
+        answer.replaceChildren(el("p", {}, sentence), grid(table), el("p", { class: "hint" }, table.note));
+        say(sentence);
+      } catch (fault) {
+        answer.replaceChildren();
+        throw fault;
+      }
+    });
+  const answer = el("div", {});
+  place.append(
+    el("h3", {}, "What goes with the clusters?"),
+    el("p", {}, "Age, a score, a diagnosis: drop a table with one row per person, named as in the table of the run."),
+    dropZone({ label: "Drop a table about the people", accept: ACCEPT, small: true, onfile: upload }),
+    answer,
+  );
+  return place;
+}
+const grid = ({ title, columns, rows }) =>
+  el(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
+    el(
+      "table",
+      { class: "statistics" },
+      el("caption", {}, title),
+      el(
+        "thead",
+        {},
+        el(
+          "tr",
+          {},
+          columns.map((name) => (name ? el("th", { scope: "col" }, name) : el("td", {}))),
+        ),
+      ),
+      el(
+        "tbody",
+        {},
+        rows.map((row) =>
+          el(
+            "tr",
+            {},
+            row.map((cell, k) => (k ? el("td", {}, cell) : el("th", { scope: "row" }, cell))),
+          ),
+        ),
+      ),
+    ),
+  );
 function comparing({ run, about }) {
   const same = about.others.filter((other) => other.data === run.data),
-    others = [...same, ...about.others.filter((other) => other.data !== run.data)];
-  if (!others.length) return el("section", { class: "panel" }, el("p", {}, "There is no other finished run yet."));
+    foreign = about.others.filter((other) => other.data !== run.data);
+  if (!about.others.length)
+    return el("section", { class: "panel" }, el("p", {}, "There is no other finished run yet."));
+  const option = (other) => el("option", { value: other.id }, `${CLUSTERS(other)}, ${other.words}, ${ago(other.made)}`);
   const choice = el(
     "select",
     { id: "other" },
-    others.map((other) => el("option", { value: other.id }, other.name)),
+    same.map(option),
+    foreign.length
+      ? el(
+          "optgroup",
+          { label: "Of other tables" },
+          foreign.map((other) => el("option", { value: other.id }, `${other.data_name}: ${CLUSTERS(other)}`)),
+        )
+      : null,
   );
   return el(
     "section",

@@ -1,7 +1,7 @@
 // A run: how far it is, while it runs; its result, once it is done.
 import { el } from "./drawing.js";
 import { get, post, say, watch } from "./api.js";
-import { attempt, button, duration, markStep, primary, problem, section, TITLE } from "./parts.js";
+import { attempt, button, duration, markStep, primary, problem, recount, section, TITLE } from "./parts.js";
 import { boundCurve } from "./pictures.js";
 import { showResult } from "./result.js";
 
@@ -12,21 +12,25 @@ const COMMANDS = {
   report: "Writing the report",
 };
 
-export async function showRun(main, id) {
-  const page = { main, id, state: null };
+export async function showRun(main, id, part) {
+  const page = { main, id, state: null, share: 0 };
   watch(async () => {
     const run = await get(`/api/runs/${id}`);
     if (run.state === "done" && run.of) {
-      location.hash = `#/run/${run.of}`;
+      location.hash = `#/run/${run.of}/statistics`;
       return null;
     }
     if (run.state === "done") {
       if (page.state) say("The run is done.");
       markStep(3);
-      await showResult(main, run);
+      recount();
+      await showResult(main, run, part);
       return null;
     }
-    if (run.state !== page.state) frame(page, run);
+    if (run.state !== page.state) {
+      frame(page, run);
+      recount();
+    }
     update(page, run);
     return run.state === "running" ? 300 : run.state === "queued" ? 700 : null;
   });
@@ -97,16 +101,19 @@ function update(page, run) {
   page.list.replaceChildren(
     ...stages.map(([name, state]) => el("li", { class: state, "aria-current": state === "now" ? "step" : null }, name)),
   );
-  const share = progress.done === null ? null : Math.round(100 * progress.done);
+  page.share = Math.max(page.share, run.share ?? 0); // of the whole run: it never goes back
+  const share = run.share === undefined ? null : Math.round(100 * page.share);
   const at = 1 + stages.findIndex(([, state]) => state === "now");
-  const step = at ? `step ${at} of ${stages.length}${share === null ? "" : `: ${share} %`}` : "";
+  const step = at ? `Step ${at} of ${stages.length}` : "";
   page.bar.classList.toggle("unknown", share === null);
   page.bar.firstChild.style.setProperty("width", `${share ?? 100}%`);
   if (share === null) page.bar.removeAttribute("aria-valuenow");
   else page.bar.setAttribute("aria-valuenow", share);
-  const left = timeLeft(run);
-  page.detail.textContent = [step, progress.detail, `${duration(passed)} so far`, left].filter(Boolean).join(" · ");
-  if (progress.bounds.length > 1)
+  const left = run.left ? `about ${duration(run.left)} left` : null;
+  page.detail.textContent = [step, plain(progress.detail), `${duration(passed)} so far`, left]
+    .filter(Boolean)
+    .join(" · ");
+  if (progress.command === "cluster" && progress.bounds.length > 1)
     page.curve.replaceChildren(
       el("h3", {}, "The bound rises: the clusters explain the data better and better"),
       boundCurve(progress.bounds),
@@ -119,10 +126,13 @@ function stagesOf(run) {
   return commands.flatMap((name, k) => {
     const state = k < at ? "past" : k === at ? "now" : "ahead";
     const inner = k === at && run.progress.step !== name ? `: ${run.progress.step}` : "";
-    return [[`${COMMANDS[name]}${inner}`, state]];
+    return [[`${COMMANDS[name]}${inner.replace("HMMs", "models")}`, state]];
   });
 }
-function timeLeft(run) {
-  if (run.progress.command === "report") return "almost done";
-  return run.left ? `about ${duration(run.left)} left` : null;
-}
+// What the command says about a step, without what only the curve shows.
+const plain = (detail) =>
+  detail
+    .replace(/,? ?bound -?[\d.e+-]+/, "")
+    .replace(/restart 1 of 1/, "")
+    .replace("HMMs", "models")
+    .replace("converged", "finished");

@@ -1,7 +1,7 @@
 // The first page: drop a table, or try the demo. And the list of runs.
 import { count, el } from "./drawing.js";
 import { get, post, remove, send, watch } from "./api.js";
-import { ago, attempt, button, dropZone, primary, section, STATES, TITLE } from "./parts.js";
+import { ago, attempt, button, dropZone, primary, recount, section, STATES, TITLE } from "./parts.js";
 
 export const ACCEPT = ".csv,.tsv,.txt,.gz,.xlsx,.xls,.xlsm,.xlsb,.ods,.parquet,.pq,.npz,.bvh";
 
@@ -119,11 +119,16 @@ function runList(runs, title, again) {
   const row = (run) => {
     const place = el("li", {});
     place.append(
-      el("a", { href: `#/run/${run.id}` }, TITLE(run)),
+      el(
+        "span",
+        {},
+        el("a", { href: `#/run/${run.id}` }, TITLE(run)),
+        run.of ? null : el("small", { class: "muted" }, run.words),
+      ),
       el("span", { class: `state ${run.state}` }, STATES[run.state]),
       el("span", { class: "muted" }, ago(run.made)),
       ...actionsOf(run).map(([name, ask]) =>
-        button(name, () => attempt(place, async () => (await ask(), again())), {
+        button(name, () => attempt(place, async () => (await ask(), recount(), again())), {
           class: "button quiet",
           "aria-label": `${name}: ${TITLE(run)}`,
         }),

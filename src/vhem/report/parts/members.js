@@ -20,7 +20,7 @@ const COLUMNS = [
     value: (k) => (DATA.members.shares[k][1] || [0, 0])[1],
     cell: (k) => {
       const next = DATA.members.shares[k][1];
-      return next ? `${next[0] + 1}: ${percent(next[1])}` : "–";
+      return next ? `${nodeName(1, next[0])}: ${percent(next[1])}` : "–";
     },
     number: true,
   },
@@ -102,7 +102,7 @@ function startTable() {
   );
   byId("cluster-filter").append(
     el("option", { value: "" }, "all"),
-    ...DATA.layers[1].map((_, k) => el("option", { value: k }, `${k + 1} (${LEAVES[1][k].length})`)),
+    ...DATA.layers[1].map((_, k) => el("option", { value: k }, `${nodeName(1, k)} (${LEAVES[1][k].length})`)),
   );
   byId("search").addEventListener("input", find);
   byId("cluster-filter").addEventListener("change", find);
