@@ -30,6 +30,14 @@ _IN_PAGE = {
 }
 
 
+_REPHRASED = {  # where the page has another way than the command
+    "give the column as the role": "give the column the role",
+    "name it in the role “category” if this is right, and leave it out of the role “value” otherwise": (
+        "if this is wrong, choose another role below"
+    ),
+}
+
+
 def naming(name: str, value: str | None) -> str | None:
     """Return what the page calls a parameter.
 
@@ -48,6 +56,8 @@ def named_in_page(message: Any, path: Path) -> str:
     """Return a message in the page's words, without the folder that a table is kept in."""
     text = message.told(naming) if isinstance(message, Explained) else str(message)
     text = " ".join(text.split()).replace(f"{path.parent}/", "")
+    for command, page in _REPHRASED.items():
+        text = text.replace(command, page)
     return text if text.startswith(path.name) else text[:1].upper() + text[1:]
 
 

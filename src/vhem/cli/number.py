@@ -87,7 +87,8 @@ def number(
         )  # fmt: skip
         result = compare(settings, hmms, candidates, evidence, session)
         session.begin(f"measuring how separate clusters of {len(hmms)} HMMs are", Doing.CLUSTERING)
-        apart = separation(settings, hmms, candidates, _test(found, hmms, learning, run, bootstrap), run.seed)
+        test = _test(found, hmms, learning, run, bootstrap)
+        apart = separation(settings, hmms, candidates, test, run.seed, session.update)
         notes = session.gather_warnings()
     text = f"{summary.input_text(found)}\nNumbers of clusters for {len(hmms)} HMMs (tau {length}{why}):\n\n"
     text += f"{criteria_table(result)}\n\n{advice(result, data)}\n\n{apart.text()}"

@@ -83,7 +83,7 @@ def report(
         extent=edges(extent),
         names=run.feature_names,
         title=title or f"Clusters of {Path(str(run.options.get('data', folder))).name}",
-        command=f"vhem {run.command} --config {folder / RUN}",
+        command=f"vhem {run.command} --config {Path(folder.resolve().name, RUN)}",
         warnings=content.run.warnings,
         max_megabytes=max_megabytes,
         notes=notes,

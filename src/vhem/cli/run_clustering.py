@@ -80,15 +80,17 @@ def _sequences(run: RunFolder, notes: list[str]) -> Sequences | None:
         return None
 
 
-def _shown(value: Any) -> str:
-    """Return an option as it is typed."""
+def _shown(name: str, value: Any) -> str:
+    """Return an option as it is typed; of files, a report that is passed on needs only the names."""
+    if name in ("data", "out"):
+        return Path(str(value)).name
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _run(ctx: typer.Context, run: RunFolder) -> FitFacts:
     group: Any = ctx.parent.command if ctx.parent else None
     defaults = {p.name: p.default for p in group.commands[run.command].params} if group else {}
-    settings = [Setting(name, _shown(value), defaults.get(name) != value) for name, value in run.options.items()]
+    settings = [Setting(name, _shown(name, value), defaults.get(name) != value) for name, value in run.options.items()]
     settings.sort(key=lambda row: not row.changed)
     numbers = run.summary
     figures = []
