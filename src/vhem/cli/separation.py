@@ -59,7 +59,7 @@ class Separation(NamedTuple):
 
 def separation(
     settings: VHEM, hmms: H3M, candidates: list[int], test: Callable[[int], float] | None, seed: int,
-    watch: Callable[[float, str], None] = lambda done, detail: None,
+    watch: Callable[[float, str], None] | None = None,
 ) -> Separation:  # fmt: skip
     """Measure how separate clusters are for every number of them, and show how far that is."""
     numbers, tau = sorted(set(candidates)), int(settings.tau)
@@ -67,7 +67,8 @@ def separation(
     gap = gap_statistic(hmms, range(1, max(numbers) + 1), tau, random_state=seed, n_jobs=settings.n_jobs)
     rows: list[list[Any]] = []
     for i, k in enumerate(numbers):
-        watch(i / len(numbers), f"{k} clusters")
+        if watch is not None:
+            watch(i / len(numbers), f"{k} clusters")
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             labels = clone(settings).set_params(n_clusters=k).fit(hmms).labels_
