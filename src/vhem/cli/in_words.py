@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.phrases import Count
 from vhem.cli.inputs import Input
 from vhem.emissions import Gaussian
 from vhem.models import H3M, HMM
@@ -46,10 +47,10 @@ def of_input(found: Input) -> dict[str, Any]:
 def input_text(found: Input) -> str:
     """Return what was read, in one line."""
     numbers = of_input(found)
-    words = {"sequences": "sequences", "groups": "groups", "frames": "frames", "hmms": "HMMs"}
-    what = ", ".join(f"{numbers[key]:,} {word}" for key, word in words.items() if key in numbers)
-    missing = f", {numbers['missing_values']:,} values missing" if numbers.get("missing_values") else ""
-    names = found.feature_names or [f"{numbers['dimensions']} dimensions"]
+    words = {"sequences": "sequence", "groups": "group", "frames": "frame", "hmms": "HMM"}
+    what = ", ".join(format(Count(numbers[key]), word) for key, word in words.items() if key in numbers)
+    missing = f", {Count(numbers['missing_values']):value} missing" if numbers.get("missing_values") else ""
+    names = found.feature_names or [f"{Count(numbers['dimensions']):dimension}"]
     categories = numbers.get("categories", {})
     names = [f"{name} ({_counted(categories[name])})" if name in categories else name for name in names]
     return f"Read {what}{missing}; values: {', '.join(names[:8])}{' …' if len(names) > 8 else ''}."

@@ -197,7 +197,7 @@ def _render(
 
     script, digest = enclosed(_SCRIPTS)
     agreement = facts.agreement(content)
-    template = environment().from_string(part("page.html"))
+    template = environment().get_template("page.html")
     return str(
         template.render(
             title=title,
@@ -224,7 +224,9 @@ def environment() -> Any:
     """Return what fills templates: all text is escaped, and nothing may be missing."""
     import jinja2  # noqa: PLC0415  (only a report needs it)
 
-    return jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    return jinja2.Environment(
+        loader=jinja2.FunctionLoader(part), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+    )
 
 
 def enclosed(scripts: Sequence[str]) -> tuple[str, str]:

@@ -70,6 +70,6 @@ def comparison_page(
         "found": found,
     }
     script, digest = enclosed(_SCRIPTS)
-    template = environment().from_string(part("side_by_side.html"))
-    style = part("page.css")
-    return str(template.render(one=one, other=other, digest=digest, style=style, data=as_script(data), script=script))
+    template = environment().get_template("side_by_side.html")
+    title, style = f"{one.title} and {other.title}", part("page.css")
+    return str(template.render(title=title, digest=digest, style=style, data=as_script(data), script=script))

@@ -28,8 +28,10 @@ def warn_of_doubts(reading: Reading) -> None:
     if len(constant):
         warn(
             InputWarning(
-                "column {columns} has the same value in every row, and so carries no information",
-                "leave it out by listing the others in {values}",
+                "{n:column|columns} {columns} {n:has|have} the same value in every row, and so {n:carries|carry} no "
+                "information",
+                "list only the others in {values}",
+                n=Count(len(constant)),
                 columns=shortened([names[j] for j in constant]),
             )
         )
