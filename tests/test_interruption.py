@@ -65,6 +65,18 @@ FITS = {
             8, tau=30_000, shortcuts=False, init="base", executor="threads", **LONG, **THREADS, **more
         ).fit(X),
     ),
+    "VHEM, a search": (
+        lambda: hmms(300),
+        lambda X, **more: vhem.VHEM(8, tau=50, search="genetic", **LONG, **THREADS, **more).fit(X),
+    ),
+    "VBHEM": (
+        lambda: hmms(300),
+        lambda X: vhem.VBHEM(range(1, 9), n_states=4, tau=200, **LONG, **THREADS).fit(X),
+    ),
+    "fit_hmms, variational Bayes": (
+        lambda: frames(2000, 200),
+        lambda X: vhem.fit_hmms(X, n_states=range(1, 6), method="vb", **LONG, **THREADS),
+    ),
     "MixtureOfHMMs": (
         lambda: frames(5000, 200),
         lambda X, **more: vhem.MixtureOfHMMs(8, n_states=6, **LONG, **THREADS, **more).fit(X),
@@ -102,7 +114,10 @@ FITS = {
 
 
 IN_NUMPY = ["VHEM, restarts in threads", "VHEM, threads of the executor", "PartitionedH3M, threads of the executor"]
-WITHOUT_CALLBACK = ["SampledHEM", "PPKClustering", "DynamicTextureMixture", "HEMDynamicTextures"]
+WITHOUT_CALLBACK = [  # fits that have none, or whose callback is that of others
+    *("SampledHEM", "PPKClustering", "DynamicTextureMixture", "HEMDynamicTextures", "VBHEM"),
+    "fit_hmms, variational Bayes",
+]
 
 
 def seconds_to_end(fit, X, **options):
