@@ -39,6 +39,7 @@ from vhem.inference import (
     gap_statistic,
     likeliest_paths,
 )
+from vhem.inference.bootstrap import Stopping
 from vhem.inference.gap import log_spreads, principal_coordinates
 from vhem.paper import write_comparison, write_tables
 from vhem.paper.write import latex
@@ -223,3 +224,25 @@ def test_without_the_extra_the_other_formats_are_written(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     files = write_tables(tmp_path, [Table("t", "T", ["a"], [["1"]])])
     assert [path.name for path in files] == ["t.csv", "tables.tex"]
+
+
+def test_the_look_at_the_bootstrap_keeps_its_level():
+    rule, n = Stopping(99, 10), 20_000
+    ranks = np.random.default_rng(0).random((n, 100))
+    above = (ranks[:, 1:] >= ranks[:, :1]).cumsum(axis=1)  # data that are like those drawn
+    found = np.empty(n)
+    for k, counts in enumerate(above):
+        end = next(m for m in range(1, 100) if rule.is_over(m, counts[m - 1]))
+        found[k] = rule.p(end, counts[end - 1])
+    assert rule.p(39, 0) == pytest.approx(0.025)
+    for level in (0.01, 0.025, 0.05, 0.1, 0.3):
+        assert (found <= level).mean() <= level + 3 * np.sqrt(level / n)
+    assert (found <= 0.05).mean() > 0.04
+
+
+def test_few_data_sets_of_the_bootstrap_are_all_drawn():
+    rule = Stopping(19, 10)
+    assert not rule.is_over(18, 0)
+    assert rule.is_over(19, 0)
+    assert rule.p(19, 0) == 0.05
+    assert rule.p(12, 10) == 10 / 12

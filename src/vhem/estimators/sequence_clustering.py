@@ -181,7 +181,7 @@ class SequenceClustering(LabelFrame, Clusterer):
             compares these and, if they have the sizes of the clusters' HMMs, also trains them further in its own ways.
         partition : array of shape (n_items,), optional
             Clusters 0 to `n_clusters` - 1 to start from, in the place of Ward's trees: these alone are trained further,
-            and nothing is searched for.
+            and nothing is searched for. HMMs that are given are then kept as they are.
 
         Returns
         -------
@@ -196,7 +196,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
         plan = self._sized(plan, batch, hmms, rng)
         models = {} if hmms is None else {"given": _checked_hmms(hmms, batch)}
-        if hmms is None or self._are_like(hmms):
+        if hmms is None or (partition is None and self._are_like(hmms)):
             models |= self._item_hmms(batch, plan if hmms is None else replace(plan, init=hmms), rng)
         channels = sequences._remembered
         made = H3M.of_models(models[_best_known(models)], ids=batch.ids, channels=channels)

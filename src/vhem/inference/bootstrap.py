@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import comb
 
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_integer
@@ -15,7 +16,7 @@ from vhem.em.parameters import documented
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.inference.null_model import null_model
 from vhem.inference.permutations import SMALLEST
-from vhem.inference.pipeline import Study, check_pipeline, run_again
+from vhem.inference.pipeline import Fitted, Study, check_pipeline, run_again
 from vhem.inference.tables import Table, number, p_value, p_words
 from vhem.sequences import SequencesLike
 
@@ -23,6 +24,8 @@ WHY = (
     "More clusters always fit better, whether or not there are kinds of people; therefore the gain is compared with "
     "that in data drawn from the smaller number of clusters, on which the whole clustering was run again."
 )
+
+_LOOK, _MANY = 0.4, 99  # of the data sets, after which drawing stops if none gained as much; if there are so many
 
 
 class BootstrapTest(NamedTuple):
@@ -33,7 +36,7 @@ class BootstrapTest(NamedTuple):
     gain: float  #: in the bound on the log-likelihood, in nats
     null_gains: FloatArray  #: the same in data drawn from the null model
     p: float
-    stopped: bool  #: whether drawing ended early, because p could no longer be small
+    stopped: bool  #: whether drawing ended early, because the answer was clear
     varied: bool = True  #: whether people of the null model vary about their cluster's HMM
 
     def table(self) -> Table:
@@ -56,6 +59,41 @@ class BootstrapTest(NamedTuple):
             f"{self.gain:.1f} nats, {float(self.null_gains.mean()):.1f} expected by chance, {p_words(self.p)}, "
             f"parametric bootstrap with {len(self.null_gains)} data sets)."
         )
+
+
+class Stopping(NamedTuple):
+    """When to stop drawing, and what p then is.
+
+    Drawing ends when so many data sets have gained as much as the data that p is not small (Besag and Clifford 1991),
+    or after a first look if none has. Since it may end there, the other outcomes are worth a little more than their
+    share of data sets: p adds up the probabilities, if nothing is there, of all outcomes that speak more for clusters.
+    """
+
+    most: int  #: data sets
+    stop_after: int  #: data sets that gained as much
+
+    @property
+    def look(self) -> int:
+        """After how many data sets to stop if none has gained as much; 0: never, since p would not be small."""
+        return int(np.ceil(_LOOK * (self.most + 1))) - 1 if self.most >= _MANY else 0
+
+    def is_over(self, n: int, above: int) -> bool:
+        """Whether n data sets are enough, of which some gained as much as the data."""
+        return n >= self.most or above >= self.stop_after or (n == self.look > 0 and above == 0)
+
+    def share_done(self, n: int, above: int) -> float:
+        """Return how far the drawing has come."""
+        return max(n / (self.most if above or not self.look else self.look), above / self.stop_after)
+
+    def p(self, n: int, above: int) -> float:
+        """Return the p-value of an outcome."""
+        if above >= self.stop_after:
+            return above / n
+        if not self.look or n < self.most:
+            return (above + 1) / (n + 1)
+        outcomes = np.arange(1, above + 1)
+        none_before = comb(self.most - self.look, outcomes) / comb(self.most, outcomes)
+        return float(1 / (self.look + 1) + (1 - none_before).sum() / (self.most + 1))
 
 
 @documented
@@ -85,7 +123,8 @@ def bootstrap_test(
         Clusters of the null model: 1 asks whether there are clusters at all, K - 1 whether one less would do (the
         bootstrap likelihood-ratio test).
     n_bootstrap : int
-        Studies to draw, at most. The smallest p is 1 / (n_bootstrap + 1).
+        Studies to draw, at most. Of 99 or more, only two fifths are drawn if none of these gains as much as the data;
+        p is then 2.5 / (n_bootstrap + 1). The level of the test is kept, because p takes account of the look.
     stop_after : int
         Stop when so many studies have gained as much as the data: p is then their share, and known well enough to say
         that it is not small (Besag and Clifford, Biometrika 78:301-304, 1991).
@@ -120,15 +159,19 @@ def bootstrap_test(
             n=study.n, least=SMALLEST,
         )  # fmt: skip
     seed = int(rng.integers(2**31))
-    small = run_again(model, study, few, seed)
-    gain = run_again(model, study, K, seed).bound - small.bound
-    null, gains, above = null_model(study, small), list[float](), 0
-    while len(gains) < n_bootstrap and above < stop_after:
-        drawn = null.draw(rng)
-        gains.append(run_again(model, drawn, K, seed).bound - run_again(model, drawn, few, seed).bound)
+    gain, small = _gain(model, study, K, few, seed)
+    null, gains, above, rule = null_model(study, small), list[float](), 0, Stopping(n_bootstrap, stop_after)
+    while not rule.is_over(len(gains), above):
+        gains.append(_gain(model, null.draw(rng), K, few, seed)[0])
         above += gains[-1] >= gain
         if callback is not None:
-            callback(max(len(gains) / n_bootstrap, above / stop_after))
-    stopped = above >= stop_after
-    p = above / len(gains) if stopped else (above + 1) / (len(gains) + 1)
-    return BootstrapTest(K, few, float(gain), np.array(gains), float(p), stopped, null.effects is not None)
+            callback(rule.share_done(len(gains), above))
+    p, stopped = rule.p(len(gains), above), len(gains) < n_bootstrap
+    return BootstrapTest(K, few, gain, np.array(gains), p, stopped, null.effects is not None)
+
+
+def _gain(model: SequenceClustering, study: Study, K: int, few: int, seed: int) -> tuple[float, Fitted]:
+    """Return the gain of K clusters over fewer, and the fewer."""
+    many = run_again(model, study, K, seed)
+    small = run_again(model, study, few, seed, many.hmms)
+    return float(many.bound - small.bound), small

@@ -86,6 +86,7 @@ class Fitted(NamedTuple):
     centers: H3M
     responsibilities: FloatArray
     bound: float
+    hmms: H3M  #: of each person
 
 
 def check_pipeline(estimator: Any, study: Study) -> SequenceClustering:
@@ -107,14 +108,20 @@ def check_pipeline(estimator: Any, study: Study) -> SequenceClustering:
     return estimator
 
 
-def run_again(estimator: SequenceClustering, study: Study, n_clusters: int, seed: int) -> Fitted:
-    """Cluster a study from the beginning, without a word about what is odd in it."""
+def run_again(
+    estimator: SequenceClustering, study: Study, n_clusters: int, seed: int, hmms: H3M | None = None
+) -> Fitted:
+    """Cluster a study from the beginning, without a word about what is odd in it.
+
+    One cluster needs no HMMs of people; those that are known already, if given, are kept.
+    """
     if study.n < n_clusters:
         raise InputError(
             "{n:subject} cannot form {k} clusters", "give more", n=Count(study.n), k=n_clusters
         )  # fmt: skip
     model = clone(estimator).set_params(n_clusters=n_clusters, random_state=seed, callback=None)
+    known = {} if hmms is None or n_clusters > 1 else {"hmms": hmms, "partition": np.zeros(study.n, dtype=np.int64)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        model.fit(study.sequences(), groups=study.batch.groups)
-    return Fitted(model.labels_, model.centers_, model.responsibilities_, model.lower_bound_)
+        model.fit(study.sequences(), groups=study.batch.groups, **known)
+    return Fitted(model.labels_, model.centers_, model.responsibilities_, model.lower_bound_, model.hmms_)
