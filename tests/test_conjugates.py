@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from helpers import available_engines, use_engine
 from numpy.testing import assert_allclose
-from scipy.special import logsumexp
+from scipy.special import digamma, gammaln, logsumexp
 
 import vhem
 from vhem.bayes.priors import typical_of, weak_prior
 from vhem.emissions.components import Components
+from vhem.emissions.gamma_functions import log_gamma_and_digamma
 
 RNG = np.random.default_rng
 
@@ -176,3 +177,10 @@ def test_what_only_gaussians_have_is_refused():
     given = vhem.bayes.Hyperparameters(alpha0=1, epsilon0=1, beta0=1, v0=3, W0=1.0, m0=[0.0])
     with pytest.raises(ValueError, match="hyperparameters are those of Gaussian states, not poisson"):
         vhem.fit_hmms([[1, 2, 3]], 1, emissions="poisson", method="vb", hyperparameters=given)
+
+
+def test_gamma_functions_agree_with_scipy():
+    x = np.exp(np.linspace(-20, 15, 2001))
+    log_gamma, psi = log_gamma_and_digamma(x)
+    np.testing.assert_allclose(log_gamma, gammaln(x), rtol=2e-14, atol=2e-14)
+    np.testing.assert_allclose(psi, digamma(x), rtol=2e-14, atol=2e-14)

@@ -194,7 +194,9 @@ def test_people_whom_the_table_lacks_are_listed(members, table):
 
 
 def test_bad_tables_are_named(members, table):
-    with pytest.raises(InputError, match="no column of the table names anyone in the clustering, such as 'p00'"):
+    with pytest.raises(
+        InputError, match="no column of the table clearly names the people of the clustering, such as 'p00'"
+    ):
         associate(members, {"person": ["x", "y"], "age": [1, 2]})
     with pytest.raises(InputError, match="has no column 'height'; it has person, age"):
         associate(members, table, columns=["height"])
@@ -247,3 +249,19 @@ def test_columns_that_cannot_be_tested_are_named():
         associate(members, {key: table[key] for key in ("id", "late")})
     with pytest.raises(InputError, match="the table has no columns"):
         associate(members, {})
+
+
+def test_a_covariate_is_not_taken_for_the_names_of_people():
+    people = [str(k) for k in range(1, 33)]
+    names = [f"S{k:02d}" for k in range(1, 33)]
+    with pytest.raises(InputError, match="'age' has 15 of these 32 names, but may be a covariate"):
+        covariates_of({"who": names, "age": list(range(18, 50))}, people)
+    with pytest.raises(InputError, match="'rank_score' has 32 of these 32 names"):
+        covariates_of({"who": names, "rank_score": list(range(1, 33))}, people)
+    with pytest.raises(InputError, match="column 'who' of the table names nobody in the clustering: it has 'S01'"):
+        covariates_of({"who": names, "rank_score": list(range(1, 33))}, people, id="who")
+    table = {"rank_score": list(range(32, 0, -1)), "x": np.arange(32) % 5, "subject": people}
+    assert covariates_of(table, people, id="subject").key == "subject"
+    assert (
+        covariates_of({"age": list(range(18, 50)), "x": np.arange(32) % 5, "subject": people}, people).key == "subject"
+    )

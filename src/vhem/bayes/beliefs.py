@@ -20,6 +20,10 @@ class Beliefs(NamedTuple):
     trans: FloatArray  #: (C, S, S) ε
     emissions: Conjugate  #: (F, S); a prior: (F, 1)
 
+    def rows(self) -> FloatArray:
+        """Return α and ε as rows of one array, (C, 1 + S, S)."""
+        return np.concatenate([self.start[:, None], self.trans], axis=1)
+
     def take(self, chains: IntArray, fits: IntArray) -> Beliefs:
         """Return some of the fits."""
         return Beliefs(self.start[chains], self.trans[chains], self.emissions.take(fits))
@@ -30,11 +34,17 @@ def expected_models(start: FloatArray, trans: FloatArray, components: Components
 
     Kernels ignore the weight of a single component, so a state's loss is put on the ways into it.
     """
-    K, S = start.shape
-    loss = np.exp(log_loss)
+    return models_of_logs(dirichlet.expected_logs(start), dirichlet.expected_logs(trans), components, log_loss)
+
+
+def models_of_logs(
+    start_logs: FloatArray, trans_logs: FloatArray, components: Components, log_loss: FloatArray
+) -> Models:
+    """Return the same, of expected logs of the probabilities."""
+    K, S = start_logs.shape
     return Models(
-        dirichlet.geometric_rows(start) * loss,
-        dirichlet.geometric_rows(trans) * loss[:, None, :],
+        np.exp(start_logs + log_loss),
+        np.exp(trans_logs + log_loss[:, None, :]),
         np.ones((K, S, 1)),
         components.reshaped(K, S, 1),
         np.full(K, S, dtype=np.int64),

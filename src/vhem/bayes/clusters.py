@@ -119,11 +119,11 @@ def next_clusters(
 ) -> Step:
     """Return the posterior after the sums of an E-step about the anchors, and then a better prior if it is learned."""
     q, prior = state
-    about = q.hmms.emissions.expected().components
+    about = q.hmms.emissions.anchors()
     about = about.reshaped(*about.lead, 1) if anchors is None else anchors
     made = prior.hmms.emissions.updated(sums.components, about, extra)
     if made.far and anchors is None:
-        means = made.posterior.expected().components
+        means = made.posterior.anchors()
         return Step(state, means.reshaped(*means.lead, 1))
     hmms = Beliefs(prior.hmms.start + sums.start, prior.hmms.trans + sums.trans, made.posterior)
     q = ClusterBeliefs(prior.weights + mass, hmms)

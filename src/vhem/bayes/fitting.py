@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.errors import ParameterError
 from vhem.bayes.beliefs import Beliefs
 from vhem.bayes.empirical import GaussianStatistics, Learner, Ranges, RowStatistics
 from vhem.bayes.priors import ROWS, prior_given, weak_prior, with_rows
@@ -33,6 +34,16 @@ from vhem.models.posterior import ModelPosterior
 _UNVISITED = 1e-3  # frames: states that explain less are removed
 _ROUNDS = 50  # of learning shared hyperparameters, at most
 _STEPS = 10  # iterations in each of them
+
+
+def check_one_component(n_mix: int) -> None:
+    """Refuse states of several components, for which there is no posterior."""
+    if n_mix != 1:
+        raise ParameterError(
+            "n_mix", n_mix, "must be 1 for variational Bayes, in which every state has one component",
+            "give several {n_states} to choose from, since two states can do what two components do",
+            "give {method:'em'}",
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

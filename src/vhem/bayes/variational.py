@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem.bayes.beliefs import Beliefs, expected_models
+from vhem.bayes.beliefs import Beliefs, models_of_logs
 from vhem.bayes.empirical import Learner
 from vhem.em.loop import Problem, Step
-from vhem.emissions import dirichlet
 from vhem.emissions.components import Components
+from vhem.emissions.dirichlet import KnownRows, expected_logs
 from vhem.kernels.counting import Counts, Pairs, expectations
 from vhem.kernels.models import Models, ModelSums
 
@@ -70,10 +70,10 @@ class VariationalHMMs(Problem[Variational, Counted]):
     def e_step(self, state: Variational) -> Counted:
         """Return the bounds and the sums."""
         q, prior = state
-        e = self._counted(self._models(q), None)
+        rows = KnownRows.of(q.rows())
+        e = self._counted(self._models(q, rows.logs), None)
         scores = np.bincount(self.pairs.model, self.weights * e.log_likelihoods, len(self.owner))
-        chains = scores - dirichlet.divergence(q.start, prior.start)
-        chains = chains - dirichlet.divergence(q.trans, prior.trans).sum(1)
+        chains = scores - rows.divergence(prior.rows()).sum(1)
         return Counted(self._by_fit(chains) - q.emissions.divergence(prior.emissions).sum(1), e.sums)
 
     def _by_fit(self, chains: FloatArray) -> FloatArray:
@@ -83,26 +83,29 @@ class VariationalHMMs(Problem[Variational, Counted]):
         begins = np.searchsorted(self.owner, np.arange(len(self.frames)))
         return np.asarray(np.add.reduceat(chains, begins, axis=0))
 
-    def _models(self, q: Beliefs) -> Models:
+    def _models(self, q: Beliefs, logs: FloatArray) -> Models:
         components, log_loss = q.emissions.expected()
         if len(self.owner) > len(self.frames):
             components, log_loss = components.take(self.owner), log_loss[self.owner]
-        return expected_models(q.start, q.trans, components, log_loss)
+        return models_of_logs(logs[:, 0], logs[:, 1:], components, log_loss)
 
     def count(self, state: Variational, expected: Counted, anchors: Any) -> ModelSums:
         """Return the sums of the E-step, or others about new means."""
-        return expected.sums if anchors is None else self._counted(self._models(state.posterior), anchors).sums
+        if anchors is None:
+            return expected.sums
+        q = state.posterior
+        return self._counted(self._models(q, expected_logs(q.rows())), anchors).sums
 
     def m_step(self, state: Variational, expected: Counted, sums: ModelSums, anchors: Any) -> Step:
         """Return the posteriors that the sums make of the priors, and then better priors if these are learned."""
         del expected
         q, prior = state
-        about = q.emissions.expected().components
+        about = q.emissions.anchors()
         about = about.reshaped(*about.lead, 1) if anchors is None else anchors.take(self._first_chains())
         own = {name: self._by_fit(array) for name, array in sums.components.items()}
         made = prior.emissions.updated(own, about, self.extra)
         if made.far and anchors is None:
-            means = made.posterior.expected().components.take(self.owner)
+            means = made.posterior.anchors().take(self.owner)
             return Step(state, means.reshaped(*means.lead, 1))
         q = Beliefs(prior.start + sums.start, prior.trans + sums.trans, made.posterior)
         return Step(Variational(q, self.learner(q, prior, self.owner) if self.learner else prior))

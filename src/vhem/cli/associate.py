@@ -11,7 +11,7 @@ from vhem.cli.naming import Doing
 from vhem.cli.run_folder import RunFolder
 from vhem.cli.session import Session, show
 from vhem.cli.shared import RunOptions, expanded, listed
-from vhem.cli.statistics import PeopleTable, StatisticsRun, table_of
+from vhem.cli.statistics import PeopleTable, StatisticsRun, key_column, table_of
 from vhem.inference import associate as tested
 from vhem.inference.tables import Table
 from vhem.paper import write_tables
@@ -56,9 +56,10 @@ def associate(
     with Session(run.quiet, run.progress) as session:
         session.begin("testing covariates", Doing.CLUSTERING)
         again = found.estimator(run.seed, run.jobs) if recluster and bootstrap else None
+        taken = table or table_of(found.run)
         result = tested(
-            found.members, table or table_of(found.run), id, listed(columns), listed(categorical) or (), numeric,
-            missing,
+            found.members, taken, id or key_column(found.run, taken), listed(columns), listed(categorical) or (),
+            numeric, missing,
             sequences=None if again is None else found.sequences, groups=None if again is None else found.owners,
             estimator=again, n_bootstrap=bootstrap, random_state=run.seed,
             callback=lambda done: session.update(done, "bootstrap"),

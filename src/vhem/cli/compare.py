@@ -114,7 +114,12 @@ def _with_groups(
 def _methods(model: SequenceClustering, found: StatisticsRun, tests: Mapping[str, Any]) -> str:
     data = found.sequences
     names = found.run.feature_names or [f"x{j + 1}" for j in range(data.n_dims)]
-    facts = {"people": len(found.members.ids), "sequences": len(data), "observations": len(data.X), "dimensions": names}
+    facts: dict[str, Any] = {
+        "people": len(found.members.ids),
+        "sequences": len(data),
+        "observations": len(data.X),
+        "dimensions": names,
+    }
     emissions = found.run.centers.emissions
     if not isinstance(emissions, Gaussian):
         facts["emissions"] = "; ".join(
@@ -122,6 +127,15 @@ def _methods(model: SequenceClustering, found: StatisticsRun, tests: Mapping[str
         )
     settings = model.get_params() | {"random_state": found.run.options.get("seed", 0)}
     return methods_paragraph(settings, facts, tests)
+
+
+def _how_chosen(summary: Mapping[str, Any]) -> str:
+    how = "given in advance"
+    if summary.get("probabilities"):
+        how = "chosen by variational Bayes"
+    elif summary.get("numbers"):
+        how = "the most stable one"
+    return f"the number of clusters was {how}"
 
 
 def _figures(found: StatisticsRun, target: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from vhem.cli.run_folder import RunFolder
 from vhem.cli.shared import families_by_columns
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.inference import Members
-from vhem.inference.covariates import covariates_of
+from vhem.inference.covariates import covariates_of, read_table
 from vhem.report.clustering import owners_of
 from vhem.sequences import Sequences
 
@@ -74,8 +74,8 @@ class StatisticsRun:
 
 def classes_of(run: RunFolder, column: str, table: Path | None = None) -> list[str]:
     """Return the class of everybody: a column of a table, by default of the run's own."""
-    found = covariates_of(table or table_of(run), run.labels.ids, columns=[column], categorical=[column],
-                          missing="refuse")  # fmt: skip
+    taken = table or table_of(run)
+    found = covariates_of(taken, run.labels.ids, key_column(run, taken), [column], [column], missing="refuse")
     if not found.columns:
         raise InputError("column {column!r} {why}", column=column, why=found.skipped[column])
     values: list[Any] = found.columns[0].values
@@ -86,6 +86,13 @@ def classes_of(run: RunFolder, column: str, table: Path | None = None) -> list[s
             column=column, n=len(lacking), all=len(values), first=lacking[0],
         )  # fmt: skip
     return [str(value) for value in values]
+
+
+def key_column(run: RunFolder, table: Path) -> str | None:
+    """Return the column that named the people in the run's own table, if a table has it."""
+    named = [run.options.get(option) for option in ("group", "id")]
+    columns = read_table(table)
+    return next((str(name) for name in named if isinstance(name, str) and name in columns), None)
 
 
 def table_of(run: RunFolder) -> Path:

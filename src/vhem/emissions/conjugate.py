@@ -42,6 +42,10 @@ class Conjugate(Block):
     def expected(self) -> Expected:
         """Return exp E log f."""
 
+    def anchors(self) -> Components:
+        """Return the components of `expected`, about which kernels make sums."""
+        return self.expected().components
+
     @abstractmethod
     def updated(self, sums: Sums, anchors: Components, extra: float = 0.0) -> Updated:
         """Return the posterior of this prior after the sums of an E-step; `extra` is EMHMM's own degree of freedom."""

@@ -5,10 +5,13 @@ A pseudo-count of zero means that something is impossible, in the prior and henc
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
-from scipy.special import betaincinv, digamma, gammaln
+from scipy.special import betaincinv, digamma
 
 from vhem._support.arrays import FloatArray
+from vhem.emissions.gamma_functions import log_gamma_and_digamma
 
 
 def expected_logs(alpha: FloatArray) -> FloatArray:
@@ -25,25 +28,40 @@ def geometric_rows(alpha: FloatArray) -> FloatArray:
     return np.asarray(np.exp(expected_logs(alpha)))
 
 
-def divergence(alpha: FloatArray, prior: FloatArray) -> FloatArray:
-    """Return KL[Dir(α) ‖ Dir(α0)] of every row.
+class KnownRows(NamedTuple):
+    """What E-steps and bounds need to know of Dirichlet distributions."""
 
-    lnΓ(Σα) - Σ lnΓ(α) - lnΓ(Σα0) + Σ lnΓ(α0) + Σ (α-α0)(ψ(α) - ψ(Σα)).
-    """
-    prior = np.broadcast_to(prior, alpha.shape)
-    possible = prior > 0
-    if possible.all():
-        if (prior == prior.flat[0]).all():  # as priors mostly are: their logs are then those of one number
-            prior = prior[(slice(1),) * (prior.ndim - 1)]
-        total, total0 = alpha.sum(-1), prior.sum(-1)
-        terms = gammaln(prior) - gammaln(alpha) + (alpha - prior) * (digamma(alpha) - digamma(total)[..., None])
-        return np.asarray(gammaln(total) - gammaln(total0) + terms.sum(-1))
-    a, a0 = np.where(possible, alpha, 1.0), np.where(possible, prior, 1.0)
-    total, total0 = np.where(possible, alpha, 0.0).sum(-1), np.where(possible, prior, 0.0).sum(-1)
-    real = total0 > 0
-    total, total0 = np.where(real, total, 1.0), np.where(real, total0, 1.0)
-    terms = gammaln(a0) - gammaln(a) + (a - a0) * (digamma(a) - digamma(total)[..., None])
-    return np.asarray(gammaln(total) - gammaln(total0) + np.where(possible, terms, 0.0).sum(-1))
+    alpha: FloatArray
+    logs: FloatArray  #: E log p, -∞ where α is zero
+    log_norm: FloatArray  #: of every row, lnΓ(Σα) - Σ lnΓ(α) over what is possible
+
+    @staticmethod
+    def of(alpha: FloatArray) -> KnownRows:
+        """Return both for every row; rows in which nothing is possible have a norm of zero."""
+        possible = alpha > 0
+        some = not possible.all()
+        numbers = np.concatenate([alpha, alpha.sum(-1, keepdims=True)], axis=-1)
+        log_gamma, psi = log_gamma_and_digamma(np.where(numbers > 0, numbers, 1.0) if some else numbers)
+        logs = psi[..., :-1] - psi[..., -1:]
+        norm = log_gamma[..., -1] - log_gamma[..., :-1].sum(-1)  # impossible ones count as lnΓ(1) = 0
+        return KnownRows(alpha, np.where(possible, logs, -np.inf) if some else logs, norm)
+
+    def divergence(self, prior: FloatArray) -> FloatArray:
+        """Return KL[Dir(α) ‖ Dir(α0)] of every row.
+
+        lnΓ(Σα) - Σ lnΓ(α) - lnΓ(Σα0) + Σ lnΓ(α0) + Σ (α-α0)(ψ(α) - ψ(Σα)).
+        """
+        prior = np.broadcast_to(prior, self.alpha.shape)
+        one = prior[(slice(1),) * (prior.ndim - 1)]
+        same = bool((prior == one).all())  # as rows of priors mostly are
+        known = KnownRows.of(one if same else prior)
+        logs = self.logs if np.isfinite(known.logs).all() else np.where(prior > 0, self.logs, 0.0)
+        return np.asarray(self.log_norm - known.log_norm + np.einsum("...s,...s->...", self.alpha - prior, logs))
+
+
+def divergence(alpha: FloatArray, prior: FloatArray) -> FloatArray:
+    """Return KL[Dir(α) ‖ Dir(α0)] of every row."""
+    return KnownRows.of(alpha).divergence(prior)
 
 
 def mean_rows(alpha: FloatArray) -> FloatArray:

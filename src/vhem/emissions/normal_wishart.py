@@ -11,11 +11,12 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import digamma, gammaln
+from scipy.special import digamma
 
 from vhem._support.arrays import FloatArray
 from vhem.emissions.components import Components, Sums
 from vhem.emissions.conjugate import Conjugate, Expected, Updated
+from vhem.emissions.gamma_functions import log_gamma_and_digamma
 from vhem.emissions.gaussian import FAR_SHIFT, Gaussian
 
 _LOG_2 = float(np.log(2.0))
@@ -83,15 +84,22 @@ class NormalWishart(Conjugate):
         """Return E log|Λ| = Σ ψ((ν+1-i)/2) + d log 2 + log|W|."""
         return np.asarray(self._over_halves(digamma) + self.n_dims * _LOG_2 - self.log_det_rate())
 
-    def _log_normaliser(self) -> FloatArray:
-        """Return log B(W, ν), without the power of π that cancels."""
-        return np.asarray(0.5 * self.v * (self.log_det_rate() - self.n_dims * _LOG_2) - self._over_halves(gammaln))
+    def _log_normaliser_and_det(self) -> tuple[FloatArray, FloatArray]:
+        """Return log B(W, ν), without the power of π that cancels, and E log|Λ|."""
+        halves = self.v[..., None] / 2 if self.is_diagonal else self._halves()
+        times = self.n_dims if self.is_diagonal else 1
+        log_gammas, digammas = (times * part.sum(-1) for part in log_gamma_and_digamma(halves))
+        log_det = self.log_det_rate() - self.n_dims * _LOG_2
+        return np.asarray(0.5 * self.v * log_det - log_gammas), np.asarray(digammas - log_det)
+
+    def anchors(self) -> Gaussian:
+        """Return the Gaussians of `expected`."""
+        return Gaussian(self.m, self.rate / (self.v[..., None] if self.is_diagonal else self.v[..., None, None]))
 
     def expected(self) -> Expected:
         """Return Gaussians N(m, R/ν), and ½ [E log|Λ| - log|νW|] - ½ d/β."""
-        nu = self.v[..., None] if self.is_diagonal else self.v[..., None, None]
         loss = self._over_halves(digamma) + self.n_dims * (_LOG_2 - np.log(self.v)) - self.n_dims / self.beta
-        return Expected(Gaussian(self.m, self.rate / nu), np.asarray(0.5 * loss))
+        return Expected(self.anchors(), np.asarray(0.5 * loss))
 
     def squared_distance(self, point: FloatArray, W: FloatArray | None = None) -> FloatArray:
         """Return (m - point)ᵀ W (m - point)."""
@@ -107,7 +115,8 @@ class NormalWishart(Conjugate):
         distance = self.squared_distance(prior.m, W)
         means = 0.5 * (d * (ratio - 1 - np.log(ratio)) + prior.beta * self.v * distance)
         trace = (prior.rate * W).sum(-1) if self.is_diagonal else (prior.rate * W).sum((-1, -2))
-        wishart = self._log_normaliser() - prior._log_normaliser() + 0.5 * (self.v - prior.v) * self.expected_log_det()
+        norm, log_det = self._log_normaliser_and_det()
+        wishart = norm - prior._log_normaliser_and_det()[0] + 0.5 * (self.v - prior.v) * log_det
         return np.asarray(means + wishart + 0.5 * self.v * (trace - d))
 
     def updated(self, sums: Sums, anchors: Components, extra: float = 0.0) -> Updated:

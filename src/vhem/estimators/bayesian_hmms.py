@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_choice
-from vhem._support.errors import Count, InputError, ParameterError
-from vhem.bayes.fitting import Chains, VBFits, VBPlan, chosen_sizes, fit_sizes
+from vhem._support.errors import Count, InputError
+from vhem.bayes.fitting import Chains, VBFits, VBPlan, check_one_component, chosen_sizes, fit_sizes
 from vhem.bayes.records import Hyperparameters
 from vhem.em.fitting import FitPlan
 from vhem.em.grouped import Batch
@@ -60,8 +60,7 @@ def fit_bayesian(
     rng: np.random.Generator,
 ) -> tuple[Batch, BayesianFit]:
     """Return one HMM per group, or per group and condition, with its posterior."""
-    if plan.shape.n_mix > 1:
-        raise ParameterError("n_mix", plan.shape.n_mix, "must be 1 for variational Bayes: states have one component")
+    check_one_component(plan.shape.n_mix)
     _check_gaussian(asked)
     batch, chains = _grouped(data, groups, sample_weight, asked)
     vb = _plan(plan, asked, batch, callback, len(sizes))

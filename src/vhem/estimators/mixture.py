@@ -17,6 +17,7 @@ from vhem._support.phrases import AT_FLOOR, LOWERED, STILL
 from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import register_estimator
 from vhem.bayes.cluster_search import Size, is_diagonal, several_numbers
+from vhem.bayes.fitting import check_one_component
 from vhem.bayes.mixtures import FoundMixture, VariationalMixture, learned_mixture, mixture_prior
 from vhem.bayes.records import Hyperparameters
 from vhem.em.estimator import EMClusterer
@@ -268,8 +269,7 @@ class MixtureOfHMMs(EMClusterer):
             return
         if not isinstance(self.hyperparameters, Hyperparameters):
             check_choice("hyperparameters", self.hyperparameters, ("data", "learned"))
-        if self.n_mix != 1:
-            raise ParameterError("n_mix", self.n_mix, "must be 1 for variational Bayes: states have one component")
+        check_one_component(self.n_mix)
         if self.search is not None:
             raise ParameterError("search", self.search, "must be None for variational Bayes")
 

@@ -49,6 +49,7 @@ class Associations(NamedTuple):
     clusters: list[int]  #: clusters compared
     reclustered: bool  #: whether intervals carry the uncertainty of the clustering
     n_bootstrap: int
+    key: str = ""  #: the column of the table that names the people
 
     def table(self) -> Table:
         """Return one row per covariate."""
@@ -64,9 +65,12 @@ class Associations(NamedTuple):
     def note(self) -> str:
         """Return how it was tested, in words."""
         text = "The covariates took no part in the clustering, so tests on its labels are valid."
+        text += f" People were matched by the column {self.key!r}." if self.key else ""
         if self.n_bootstrap:
             how = "clustering again in each" if self.reclustered else "with the clusters as they are"
             text += f" Intervals: {self.n_bootstrap} bootstrap samples of people, {how}."
+            if self.reclustered:
+                text += " They are wider than p suggests, since p takes the clusters as they are."
         left = [f"{name} {why}" for name, why in self.skipped.items()]
         text += f" Left out: {'; '.join(left)}." if left else ""
         return text + (f" {len(self.absent)} people are not in the table." if self.absent else "")
@@ -177,7 +181,7 @@ def associate(
         for column, found, p, between in zip(given.columns, tested, corrected, ends, strict=True)
     ]
     rows.sort(key=lambda row: -np.nan_to_num(row.found.strength, nan=-1.0))
-    return Associations(rows, given.skipped, given.absent, kept, again is not None, n)
+    return Associations(rows, given.skipped, given.absent, kept, again is not None, n, given.key)
 
 
 def members_of(fit: Any) -> Members:

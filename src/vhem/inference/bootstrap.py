@@ -41,11 +41,13 @@ class BootstrapTest(NamedTuple):
 
     def table(self) -> Table:
         """Return the test as a table of one row."""
-        columns = ["clusters", "gain (nats)", "gain by chance", "95th percentile", "data sets drawn", "p"]
+        columns = ["clusters", "gain (nats, all data)", "mean gain by chance", "largest gain by chance",
+                   "gained as much by chance", "p"]  # fmt: skip
+        above = int((self.null_gains >= self.gain).sum())
         row = [
             f"{self.n_clusters} against {self.null_clusters}", number(self.gain, 1),
-            number(float(self.null_gains.mean()), 1), number(float(np.quantile(self.null_gains, 0.95)), 1),
-            str(len(self.null_gains)), p_value(self.p),
+            number(float(self.null_gains.mean()), 1), number(float(self.null_gains.max()), 1),
+            f"{above} of {len(self.null_gains)}", p_value(self.p),
         ]  # fmt: skip
         return Table("bootstrap", "Gain of the clusters over chance (parametric bootstrap)", columns, [row], WHY)
 

@@ -25,6 +25,8 @@ from vhem.inference.tables import Table, number
 from vhem.models import H3M
 from vhem.sequences import SequencesLike, as_sequences
 
+_LEVEL = 0.05
+_SHOWN = 5  # people in a note
 NAIVE = (
     "These tests, usual in studies of eye movements, are shown for comparison only: the centres were learned from the "
     "same people, so that p is far too small. The cross-fitted test and the bootstrap are the ones to report."
@@ -138,11 +140,13 @@ def compare_clusters(
         _scale_table(scores, labels),
         *_naive(scores, labels),
     ]
-    said = [crossed.sentence(), null.sentence(), quality.sentence()]
+    said = [crossed.sentence(), null.sentence(), _verdict(crossed, null), quality.sentence()]
+    said += [pair.sentence() for pair in differences]
     joined = [found.sentence() for found in disconnected_centers(centers, length, hmms, members.labels)]
     notes = [f"{said[0].upper()}{said[1:]}" for said in joined]
     facts = {
         "n_folds": crossed.n_folds,
+        "n_permutations": crossed.n_permutations,
         "n_bootstrap": len(null.null_gains),
         "varied": null.varied,
         "seed": random_state,
@@ -164,6 +168,24 @@ def _tests(
     return crossed, null
 
 
+def _verdict(crossed: CrossFitted, null: BootstrapTest) -> str:
+    """Say what both tests together mean."""
+    carry_over, kinds = crossed.p <= _LEVEL, null.p <= _LEVEL
+    if carry_over and kinds:
+        return "Both tests together: people differ, and in kinds; the clusters are not an artefact."
+    if carry_over:
+        return (
+            "Both tests together: people differ in what the clusters describe, but gradually as far as can be told; "
+            "the clusters divide a continuum."
+        )
+    if kinds:
+        return (
+            "Both tests together: the clusters gain more than chance explains, but did not carry over to people who "
+            "took no part in making them; take them as preliminary."
+        )
+    return "Both tests together: nothing shows that these clusters are more than an artefact of clustering."
+
+
 def _scale_table(scores: SubjectScores, labels: IntArray) -> Table:
     """Return the scores of everybody, with cluster and, of two clusters, the scales between them."""
     plain = scores.table()._replace(title="Log-likelihood of each person under each centre")
@@ -179,10 +201,22 @@ def _scale_table(scores: SubjectScores, labels: IntArray) -> Table:
         columns += ["A–B scale", "log-odds per observation"]
         extra = zip(ab_scale(scores).tolist(), log_odds(scores).tolist(), strict=True)
         rows = [[*row, number(x), number(y)] for row, (x, y) in zip(rows, extra, strict=True)]
-    note = plain.note
+    note = plain.note + _elsewhere(scores, labels)
     if len(scores.models) == 2:
         note += " The A–B scale depends on these units too (A is cluster 1); the log-odds do not."
     return plain._replace(columns=columns, rows=rows, note=note)
+
+
+def _elsewhere(scores: SubjectScores, labels: IntArray) -> str:
+    """Say who is nearer to another centre than to that of their own cluster."""
+    there = [str(scores.ids[i]) for i in np.flatnonzero(scores.total.argmax(axis=1) != labels)]
+    if not there:
+        return ""
+    shown = ", ".join(there[:_SHOWN]) + (f" and {len(there) - _SHOWN} more" if len(there) > _SHOWN else "")
+    return (
+        " People are assigned by how well they go with a cluster whose members vary, and by several solutions that "
+        f"vote, not by the likelihood of its centre alone; the centre of another cluster fits better: {shown}."
+    )
 
 
 def _naive(scores: SubjectScores, labels: IntArray) -> list[Table]:

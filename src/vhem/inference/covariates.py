@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +18,8 @@ from vhem.files.labels import as_written
 from vhem.sequences.readers.frames import column_names
 
 _MISSING = ("", "na", "nan", "null", "-", ".", "none")
+_WHO = {"id", "ids", "name", "subject", "subj", "sub", "person", "people", "participant", "proband", "viewer", "group",
+        "case", "patient", "user", "child", "animal", "code"}  # fmt: skip
 _FEW = 2  # distinct numbers that are taken as categories
 
 
@@ -34,6 +37,7 @@ class Covariates(NamedTuple):
     columns: list[Covariate]
     skipped: dict[str, str]  #: columns that say nothing, and why
     absent: list[str]  #: people whom the table lacks
+    key: str  #: the column that names the people
 
 
 def read_table(table: Any) -> dict[str, list[Any]]:
@@ -83,7 +87,7 @@ def covariates_of(
 ) -> Covariates:  # fmt: skip
     """Return what a table says about people.
 
-    Rows are matched by the column `id`, or by the one whose cells name the most people. Rows of one person must agree.
+    Rows are matched by the column `id`, or by the one whose cells name the people. Rows of one person must agree.
     """
     cells, people = read_table(table), [plain(name) for name in ids]
     key = _key_column(cells, people, id)
@@ -92,6 +96,13 @@ def covariates_of(
         if plain(cell) in rows:
             rows[plain(cell)].append(k)
     absent = [name for name in people if not rows[name]]
+    if len(absent) == len(people):
+        raise InputError(
+            "column {key!r} of the table names nobody in the clustering: it has {cell!r}, and people are called "
+            "{person!r}",
+            "give the column that names them as {id}", "correct their names",
+            key=key, cell=plain(cells[key][0]), person=people[0],
+        )  # fmt: skip
     _report_absent(absent, people, missing)
     wanted = _wanted(cells, key, columns)
     made, skipped, forced = list[Covariate](), dict[str, str](), {*categorical}
@@ -103,7 +114,7 @@ def covariates_of(
             skipped[name] = fault
         else:
             made.append(_typed(name, found, name in forced))
-    return Covariates(made, skipped, absent)
+    return Covariates(made, skipped, absent, key)
 
 
 def plain(cell: Any) -> str:
@@ -120,17 +131,33 @@ def plain(cell: Any) -> str:
 
 
 def _key_column(cells: dict[str, list[Any]], people: list[str], id: str | None) -> str:
+    """Return the column that names the people.
+
+    Ages or ranks may happen to be the numbers of people. So a column is taken only if it names most of them and is the
+    first one, holds text, or is called like an id.
+    """
     if id is not None:
         return _checked_column(id, cells)
     known = set(people)
     found = {name: len(known & {plain(cell) for cell in values}) for name, values in cells.items()}
+    most = {name: n for name, n in found.items() if 2 * n > len(known)}
+    likely = [name for k, name in enumerate(cells) if name in most and (k == 0 or _names_people(name, cells[name]))]
+    if likely:
+        return max(likely, key=lambda name: found[name])
     best = max(found, key=lambda name: found[name])
-    if not found[best]:
-        raise InputError(
-            "no column of the table names anyone in the clustering, such as {person!r}; it has {columns}",
-            "give the column that does as {id}", person=people[0], columns=", ".join(cells),
-        )  # fmt: skip
-    return best
+    problem = "no column of the table clearly names the people of the clustering, such as {person!r}; it has {columns}"
+    if found[best]:
+        problem += "; {best!r} has {n} of these {all} names, but may be a covariate"
+    raise InputError(
+        problem, "give the column that names them as {id}",
+        person=people[0], columns=", ".join(cells), best=best, n=found[best], all=len(known),
+    )  # fmt: skip
+
+
+def _names_people(name: str, cells: list[Any]) -> bool:
+    """Whether a column holds text, or is called like one that names people."""
+    words = re.split(r"[^a-z]+", name.lower())
+    return any(word in _WHO for word in words) or any(_as_number(cell) is None for cell in cells)
 
 
 def _report_absent(absent: list[str], people: list[str], missing: str) -> None:

@@ -60,7 +60,7 @@ class CrossFitted(NamedTuple):
              p_value(x.p_holm)]
             for x in self.pairs
         ]  # fmt: skip
-        columns = ["clusters", "gain (nats)", "95 % interval", "Cohen's d", "p", "p (Holm)"]
+        columns = ["clusters", "gain (nats per observation)", "95 % interval", "Cohen's d", "p", "p (Holm)"]
         return Table("cross_fitted", "Differences between clusters, cross-fitted", columns, rows, self.note())
 
     def note(self) -> str:

@@ -30,6 +30,8 @@ from vhem.sequences import Sequences, SequencesLike
 
 _ITERATIONS = 30  # of EM from a centre to that of resampled members; states keep their order
 
+_MIDDLE = 2 * float(stats.norm.ppf(0.95))  # standard deviations between the 5th and the 95th percentile
+_SAID = 3  # differences in a sentence
 _STEPS, _PATHS = 4, 3  # states per path, and paths per cluster, in the table of likeliest paths
 _MANY_PATHS = 100_000
 
@@ -49,6 +51,11 @@ class Estimate(NamedTuple):
         low, high = self.interval
         return bool(low > 0 or high < 0)
 
+    @property
+    def clarity(self) -> float:
+        """How many half-widths of its interval the difference is from zero."""
+        return abs(self.difference) / max((self.interval[1] - self.interval[0]) / 2, 1e-300)
+
 
 class Drawn(NamedTuple):
     """Centres learned again from bootstrap samples of the members of a cluster."""
@@ -64,6 +71,19 @@ class ClusterDifference(NamedTuple):
     second: int
     states: list[tuple[int, int]]  #: which state of the second corresponds to each of the first
     estimates: list[Estimate]
+
+    def sentence(self) -> str:
+        """Say what differs most clearly."""
+        who = f"clusters {self.first + 1} and {self.second + 1}"
+        clear = sorted((x for x in self.estimates if x.clear), key=lambda x: -x.clarity)
+        if not clear:
+            return f"Nothing differed clearly between {who}."
+        parts = [
+            f"{x.what} ({number(x.first, 2)} against {number(x.second, 2)}, 95 % interval of the difference "
+            f"{interval(*x.interval, 2)})"
+            for x in clear[:_SAID]
+        ]
+        return f"What differed most clearly between {who}: {'; '.join(parts)}."
 
     def table(self) -> Table:
         """Return one row per number; those with zero outside the interval are marked."""
@@ -194,8 +214,12 @@ def _estimate(found: tuple[Number, ...], members: list[int]) -> Estimate:
 
 
 def _variance(number: Number) -> float:
-    """Return the variance of a number over samples; of angles, about the first of them."""
-    return float(np.var(number.apart(number.values, number.values[0])))
+    """Return the variance of a number over samples, by the middle 90 % of them; of angles, about the first of them.
+
+    EM ends somewhere else in a few samples. These would widen every interval, and say nothing about its middle.
+    """
+    low, high = np.percentile(number.apart(number.values, number.values[0]), [5, 95])
+    return float((high - low) / _MIDDLE) ** 2
 
 
 def _matched(one: HMM, other: HMM) -> list[tuple[int, int]]:

@@ -18,8 +18,8 @@ def methods_paragraph(settings: dict[str, Any], facts: dict[str, Any], tests: Ma
     settings : dict
         Parameters of the clustering: n_clusters, n_states, covariance_type, topology, random_state, …
     facts : dict
-        What was clustered: people, sequences, observations, dimensions; and "emissions", in words, if they are not
-        Gaussian.
+        What was clustered: people, sequences, observations, dimensions; "emissions", in words, if they are not
+        Gaussian; if known, how the number of clusters was "chosen", in words, "tau", and whether all "converged".
     tests : dict
         n_folds, n_bootstrap and seed of the tests, as `Comparison.tests` has them; "groups" with the numbers of
         permutations, if known groups were compared.
@@ -45,7 +45,8 @@ def methods_paragraph(settings: dict[str, Any], facts: dict[str, Any], tests: Ma
         f"{_emissions(settings, facts)} ({settings['n_states']} states per model{chain}), and clustered people into "
         f"{settings['n_clusters']} clusters, each represented by a hidden Markov model (vhem {VERSION}; variational "
         f"hierarchical EM, Coviello, Chan & Lanckriet, 2014, refined on the sequences; random seed "
-        f"{settings.get('random_state', 'not set')}). {_crossed(tests)} {_drawn(tests)} {_groups(tests)}"
+        f"{settings.get('random_state', 'not set')}).{_chosen(facts)} "
+        f"{_crossed(tests)} {_drawn(tests)} {_groups(tests)}"
         "Intervals are 95 % intervals; those of differences between clusters are based on a bootstrap of people. "
         f"p-values of several comparisons were corrected by Holm's method. {_versions()}"
     )
@@ -63,8 +64,22 @@ def _crossed(tests: Mapping[str, Any]) -> str:
         "Centres fit the people that they were learned from better than other people, whether or not there are "
         "clusters. Therefore clusters were compared by cross-fitting: in each of "
         f"{tests['n_folds']} folds, people were assigned, by one half of their data, to clusters learned without "
-        "them, and log-likelihoods per observation were compared on the other half (permutation test within folds)."
+        "them, and log-likelihoods per observation were compared on the other half "
+        f"({_permutations(tests)} within folds)."
     )
+
+
+def _permutations(tests: Mapping[str, Any]) -> str:
+    n = tests.get("n_permutations")
+    return "permutation test" if n is None else f"permutation test, {n:,} permutations"
+
+
+def _chosen(facts: dict[str, Any]) -> str:
+    """Say how the number of clusters was chosen, how long virtual sequences were, and what had not converged."""
+    said = [facts.get("chosen", ""), f"virtual sequences had {facts['tau']} observations" if "tau" in facts else ""]
+    said += ["the learning was stopped before it had converged" if facts.get("converged") is False else ""]
+    told = "; ".join(part for part in said if part)
+    return f" {told[0].upper()}{told[1:]}." if told else ""
 
 
 def _drawn(tests: Mapping[str, Any]) -> str:
