@@ -227,7 +227,11 @@ class SequenceClustering(LabelFrame, Clusterer):
         return self._best_shape(batch, plan, generator(self.random_state))
 
     def predict(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> IntArray:
-        """Return the most probable cluster of each sequence, or of each group of sequences."""
+        """Return the most probable cluster of each sequence, or of each group of sequences.
+
+        New items are compared with the centres alone. For the items of the fit, `labels_` also know how items vary
+        about their centres and what other solutions say, so the two may differ for a few of them.
+        """
         return np.asarray(self.predict_proba(X, groups).argmax(axis=1))
 
     def predict_proba(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> FloatArray:
