@@ -1,7 +1,7 @@
 """Data in parts: time and memory of PartitionedH3M on sequences in Parquet, against EM-H3M on what fits in memory.
 
-Every row is a process of its own, so that its peak of memory is its own. `--full` takes a million sequences; without it
-there are a hundred thousand.
+Every row is a process of its own, so that its peak of memory is its own. `--full` takes ten million sequences (7 GB of
+Parquet, in files of a million) on one and two Dask workers; without it there are a hundred thousand, on everything.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -26,9 +27,11 @@ from sklearn.metrics import adjusted_rand_score
 
 import vhem
 from vhem import H3M, HMM, MixtureOfHMMs, PartitionedH3M, Sequences
+from vhem.executors import DaskExecutor
 
 K, S, D, T = 8, 3, 3, 50
-ROWS = 1_000_000  # of a row group
+ROWS = 500_000  # of a row group, which is a part
+FILE = 1_000_000  # sequences of a file
 
 
 def truth():
@@ -42,23 +45,31 @@ def truth():
     return H3M(hmms, weights=rng.dirichlet(np.full(K, 3.0)))
 
 
-def write(path, n):
-    """Write n sequences, a row group at a time, and the HMM that made each."""
+def write(folder, n):
+    """Write n sequences to a folder, and the HMM that made each."""
+    folder.mkdir()
+    labels = [write_file(folder, begin, min(FILE, n - begin)) for begin in range(0, n, FILE)]
+    np.save(f"{folder}.labels.npy", np.concatenate(labels))
+
+
+def write_file(folder, first, n):
+    """Write sequences `first` to `first + n - 1`, a row group at a time, and return the HMM that made each."""
     h3m, labels, size = truth(), [], ROWS // T
     columns = [("id", pa.int32()), *((f"x{k}", pa.float32()) for k in range(D))]
+    path = folder / f"{first:09}.parquet"
     with pq.ParquetWriter(path, pa.schema(columns), compression="snappy") as file:
-        for begin in range(0, n, size):
-            m = min(size, n - begin)
+        for begin in range(first, first + n, size):
+            m = min(size, first + n - begin)
             sequences, made_by = h3m.sample(m, T, random_state=begin)
             table = {"id": np.repeat(np.arange(begin, begin + m, dtype=np.int32), T)}
             table.update({f"x{k}": sequences.X[:, k].astype(np.float32) for k in range(D)})
             file.write_table(pa.table(table))
             labels.append(made_by)
-    np.save(f"{path}.labels.npy", np.concatenate(labels))
+    return np.concatenate(labels)
 
 
 def parts_of(path):
-    return vhem.read_parts(path, id="id", values=[f"x{k}" for k in range(D)])
+    return vhem.read_parts(path, id="id", values=[f"x{k}" for k in range(D)], rows_per_part=ROWS)
 
 
 def peak_memory():
@@ -83,14 +94,35 @@ def divided(path, executor, n_jobs, keep=None):
     return {"seconds": seconds, "labelling": time.perf_counter() - begin - seconds, **quality(fit.model_, path, labels)}
 
 
+class Weighed(DaskExecutor):
+    """Counts the bytes between the client and the workers."""
+
+    sent = received = 0
+
+    def _hold(self, item, name):
+        self.sent += len(pickle.dumps(item))
+        return super()._hold(item, name)
+
+    def map(self, function, items, *arguments, name):  # noqa: D102  (as the executor's)
+        def weighed():
+            for item in items:
+                self.sent += len(pickle.dumps(item))
+                yield item
+
+        for result in super().map(function, weighed(), *arguments, name=name):
+            self.received += len(pickle.dumps(result))
+            yield result
+
+
 def on_dask(path, n_workers):
     with (
         LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
-        result = divided(path, client, 1)
+        executor = Weighed(client)
+        result = divided(path, executor, None)
         workers = client.run(peak_memory).values()
-    return {**result, "workers": max(workers)}
+    return {**result, "workers": max(workers), "sent": executor.sent, "received": executor.received}
 
 
 def em(path, n):
@@ -149,6 +181,9 @@ def row(name, result):
         text += f"{result['log_likelihood']:10.4f}{result['ari']:8.3f}"
     if "labelling" in result:
         text += f"{result['labelling']:8.1f} s"
+    if "received" in result:
+        text += f"   {result['workers'] / 2**20:.0f} MB per worker, {result['sent'] / 1e6:.1f} MB sent, "
+        text += f"{result['received'] / 1e6:.1f} MB received"
     print(text, flush=True)
 
 
@@ -156,7 +191,7 @@ def table(folder, n, jobs):
     print(
         f"{f'{n:,} sequences, T {T}, d {D}, K {K}':46}{'time':>10}{'peak':>11}{'ll/frame':>10}{'ARI':>8}{'labels':>10}"
     )
-    path, results = folder / "data.parquet", {}
+    path, results = folder / "data", {}
     write(path, n)
     names = {
         "read": "reading alone",
@@ -171,10 +206,9 @@ def table(folder, n, jobs):
             results[job] = run(job, path, n)
             row(name, results[job])
     if "twice" in jobs:
-        write(path, 2 * n)
-        results["twice"] = run("threads2", path, 2 * n)
+        write(folder / "twice", 2 * n)
+        results["twice"] = run("threads2", folder / "twice", 2 * n)
         row("in parts, two side by side, data doubled", results["twice"])
-        write(path, n)
     for m in (n // 50, n // 10):
         if "em" in jobs:
             results[f"em{m}"] = run("em", path, m)
@@ -184,8 +218,8 @@ def table(folder, n, jobs):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--full", action="store_true", help="a million sequences instead of a hundred thousand")
-    parser.add_argument("--only", default="read,serial1,serial2,threads2,twice,dask1,dask2,em")
+    parser.add_argument("--full", action="store_true", help="ten million sequences, on Dask alone")
+    parser.add_argument("--only", help="jobs, separated by commas: read, serial1, serial2, threads2, twice, dask1, …")
     parser.add_argument("--job")
     parser.add_argument("--path")
     parser.add_argument("--n", type=int)
@@ -196,8 +230,9 @@ def main():
         print(json.dumps({**result, "memory": max(peak_memory(), result.get("workers", 0))}))
         return
     with tempfile.TemporaryDirectory() as folder:
-        n = chosen.n or (1_000_000 if chosen.full else 100_000)
-        found = table(Path(folder), n, chosen.only.split(","))
+        n = chosen.n or (10_000_000 if chosen.full else 100_000)
+        every = "read,dask1,dask2" if chosen.full else "read,serial1,serial2,threads2,twice,dask1,dask2,em"
+        found = table(Path(folder), n, (chosen.only or every).split(","))
     pairs = [("two threads against one", "serial1", "threads2"), ("two workers against one", "dask1", "dask2")]
     for name, one, two in [*pairs, ("threads against Dask, two each", "dask2", "threads2")]:
         if one in found and two in found:

@@ -13,6 +13,7 @@ from vhem.kernels import compiled
 from vhem.kernels import engine as engine_module
 from vhem.kernels import kmeans as kmeans_module
 from vhem.kernels.counting import Counts, Pairs, expectations, log_likelihoods
+from vhem.kernels.filtering import posteriors
 from vhem.kernels.maximise import Prior, maximise
 from vhem.kernels.moments import group_moments
 from vhem.kernels.reference import counting as reference
@@ -181,6 +182,45 @@ def test_a_missing_dimension_is_integrated_out():
     by_hand = -0.5 * (np.log(2 * np.pi) + 2.5**2) - 0.5 * (np.log(2 * np.pi * 2) + 0.5)
     by_hand -= 0.5 * (2 * np.log(2 * np.pi) + np.log(np.linalg.det(covar)) + inner @ np.linalg.solve(covar, inner))
     assert e.log_likelihoods[0] == pytest.approx(by_hand)
+
+
+@pytest.mark.usefixtures("engine")
+def test_weights_too_small_to_show_add_nothing():
+    """Weights below the smallest normal double were added up from memory that nobody had written."""
+    rng = np.random.default_rng(0)
+    h3m = random_h3m(rng, K=2, S=3, d=2)
+    s = Sequences(rng.normal(size=(40, 20, 2)))
+    pairs, weights = Pairs.crossed(s.lengths, 2), np.ones(80)
+    expectations(h3m.parameters, s.X, s.offsets, pairs, weights)  # leaves numbers in memory that is used again
+    weights[1::2] = 1e-310
+    found = named(expectations(h3m.parameters, s.X, s.offsets, pairs, weights))
+    truth = named(expectations(h3m.parameters, s.X, s.offsets, pairs, np.where(weights < 1, 0.0, weights)))
+    for name in found:
+        np.testing.assert_allclose(found[name], truth[name], rtol=1e-15, err_msg=name)
+
+
+@pytest.mark.parametrize("staying", [0.9, 1 - 1e-6])
+def test_long_sequences_in_stretches(staying, monkeypatch):
+    """Cut where the chain forgets, and done in one piece where it does not: as the posteriors, which are not cut."""
+    use_engine(monkeypatch, ENGINES[-1])
+    rng = np.random.default_rng(0)
+    T, S = 70_001, 2
+    leaving = (1 - staying) / (S - 1)
+    hmm = HMM([0.3, 0.7], np.full((S, S), leaving) + (staying - leaving) * np.eye(S), [[0.0], [0.4]], [[1.0], [2.0]])
+    x = rng.normal(size=(T, 1))
+    s, p = Sequences([x]), H3M([hmm]).parameters
+    one, two = (expectations(p, s.X, s.offsets, Pairs.crossed(s.lengths, 1), np.full(1, 2.0), n) for n in (1, 2))
+    for name, array in named(one).items():
+        assert np.array_equal(array, named(two)[name]), name
+    scores, gamma = posteriors(p, s.X, s.offsets)
+    assert one.log_likelihoods[0] == pytest.approx(scores[0], rel=1e-13)
+    assert log_likelihoods(p, s.X, s.offsets, Pairs.crossed(s.lengths, 1))[0] == one.log_likelihoods[0]
+    np.testing.assert_allclose(one.sums.start[0], 2 * gamma[0], rtol=1e-12)
+    np.testing.assert_allclose(one.sums.trans[0].sum(axis=1), 2 * gamma[:-1].sum(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(one.sums.trans[0].sum(axis=0), 2 * gamma[1:].sum(axis=0), rtol=1e-12)
+    about = named(one)["first"][0, :, 0] + named(one)["count"][0] * p.components.means[0, :, 0]
+    np.testing.assert_allclose(about, 2 * gamma.T @ x, rtol=1e-10, atol=1e-10 * T)
+    engine_module._detect.cache_clear()
 
 
 @pytest.mark.usefixtures("engine")

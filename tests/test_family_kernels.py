@@ -10,6 +10,7 @@ from test_emissions import MAKERS
 from vhem import H3M, HMM, fit_hmms
 from vhem.emissions import Product
 from vhem.kernels import compiled, parts
+from vhem.kernels import filtering as on_engine
 from vhem.kernels.models import Models
 from vhem.kernels.reference import counting, filtering, reduction
 
@@ -115,7 +116,7 @@ def test_scores_posteriors_and_paths_are_those_of_numpy(engine, family, missing)
     rng = np.random.default_rng(2)
     models = random_models(rng, family, M=2)
     X, offsets = random_frames(rng, models, [70, 3, 12], missing)
-    found = compiled.log_likelihoods(models=models, X=X, offsets=offsets, n_threads=1)
+    found = on_engine.log_likelihoods(models, X, offsets)
     np.testing.assert_allclose(found, filtering.log_likelihoods(models, X, offsets), **EXACT)
     one = models.take(slice(0, 1))
     score, gamma = compiled.posteriors(models=one, X=X, offsets=offsets, n_threads=1)
@@ -167,7 +168,7 @@ def test_impossible_categories_rule_out_states_and_clusters(engine):
     p[:, 0, :, :, 0] = 0.0
     p /= p.sum(axis=-1, keepdims=True)
     X, offsets = random_frames(rng, models, [12, 12], 0.1)
-    found = compiled.log_likelihoods(models=models, X=X, offsets=offsets, n_threads=1)
+    found = on_engine.log_likelihoods(models, X, offsets)
     np.testing.assert_allclose(found, filtering.log_likelihoods(models, X, offsets), **EXACT)
     J = compiled.expected_log_likelihood(base=models, reduced=models, tau=4, early_stop=True, n_threads=1)
     assert np.isfinite(J).all()
@@ -179,7 +180,7 @@ def test_codes_beyond_their_table_are_refused(engine):
     models = random_models(rng, "categorical", d=1)
     X = np.full((3, 1), 9.0)
     with pytest.raises(ValueError, match="codes must lie between 0 and 4"):
-        compiled.log_likelihoods(models=models, X=X, offsets=np.array([0, 3]), n_threads=1)
+        on_engine.log_likelihoods(models, X, np.array([0, 3]))
 
 
 def test_large_tables_become_products(engine, monkeypatch):
@@ -187,11 +188,9 @@ def test_large_tables_become_products(engine, monkeypatch):
     rng = np.random.default_rng(4)
     models = random_models(rng, "negativebinomial")
     X, offsets = random_frames(rng, models, [20, 30], 0.1)
-    by_table = compiled.log_likelihoods(models=models, X=X, offsets=offsets, n_threads=1)
+    by_table = on_engine.log_likelihoods(models, X, offsets)
     monkeypatch.setattr(parts, "_TABLE_NUMBERS", 0)
-    np.testing.assert_allclose(
-        compiled.log_likelihoods(models=models, X=X, offsets=offsets, n_threads=1), by_table, rtol=1e-10
-    )
+    np.testing.assert_allclose(on_engine.log_likelihoods(models, X, offsets), by_table, rtol=1e-10)
 
 
 @pytest.mark.parametrize("name", ["categorical", "poisson", "both"])

@@ -96,7 +96,7 @@ def test_as_good_as_em_on_all_data(data, local):
 def test_passes_over_all_data_are_em_steps(data):
     _, sequences, _ = data
     parts = split_sequences(sequences, 700)
-    before = estimator(n_sample=3000).fit(parts)
+    before = estimator(n_sample=3000, polish=False).fit(parts)
     after = estimator(n_sample=3000, n_passes=2).fit(parts)
     priors = {"startprob_prior": 1.0, "transmat_prior": 1.0, "covars_prior": 10.0}
     em = MixtureOfHMMs(4, 3, init=before.model_, max_iter=2, tol=0, **priors).fit(sequences)
@@ -104,6 +104,31 @@ def test_passes_over_all_data_are_em_steps(data):
     assert after.lower_bounds_[0] == pytest.approx(first, rel=1e-10)
     for name in ("weights", "transmat", "means", "covars"):
         np.testing.assert_allclose(getattr(after.model_, name), getattr(em.model_, name), rtol=1e-6, atol=1e-9)
+
+
+def test_polishing_is_em_that_makes_sequences_likelier_that_it_has_not_seen(data):
+    truth, sequences, _ = data
+    parts = split_sequences(sequences, 300)
+    plain, polished = (estimator(polish=polish).fit(parts) for polish in (False, True))
+    assert not len(plain.held_out_)
+    assert len(polished.held_out_) == len(polished.lower_bounds_) + 1
+    assert polished.held_out_[1] > polished.held_out_[0]
+    fresh = truth.sample(2000, 40, random_state=3)[0]
+    assert polished.score(fresh) > plain.score(fresh)
+    assert not len(estimator().fit(iter(parts)).held_out_)  # cannot be read again
+
+
+def test_a_pass_that_does_not_help_is_not_kept(data):
+    """EM towards other data than those held out: the parts are noise by the time they are read again."""
+    _, sequences, _ = data
+    noise = Sequences(np.random.default_rng(0).normal(9.0, 5.0, size=(500, 40, 2)))
+    reads = iter([sequences[:500], sequences[500:1000], noise, noise])
+    parts = [Part(name, lambda: next(reads)) for name in "ab"]
+    fit = estimator().fit(parts)
+    assert len(fit.held_out_) == 2
+    assert fit.held_out_[1] < fit.held_out_[0]
+    again = estimator(polish=False).fit([sequences[:500], sequences[500:1000]])
+    assert fit.score(sequences[1000:]) == pytest.approx(again.score(sequences[1000:]), rel=1e-2)
 
 
 def test_a_rare_cluster_survives_the_sample():
@@ -211,7 +236,8 @@ def test_the_sample_does_not_depend_on_order_or_thresholds(sizes, size, random):
     """However late the threshold of the stream reaches a part, the sample is that of the smallest keys."""
     parts = [Sequences([np.full(2, 100.0 * p + i) for i in range(n)]) for p, n in enumerate(sizes)]
     every = [
-        drawn(part, n, 1.0, np.random.default_rng(p)) for p, (part, n) in enumerate(zip(parts, sizes, strict=True))
+        drawn(part, n, 1.0, np.random.default_rng(p).random(len(part)))
+        for p, (part, n) in enumerate(zip(parts, sizes, strict=True))
     ]
     keys = np.concatenate([s.keys for s in every])
     values = np.concatenate([s.sequences.X[::2, 0] for s in every])
@@ -219,7 +245,7 @@ def test_the_sample_does_not_depend_on_order_or_thresholds(sizes, size, random):
     sample, thresholds = Sample.empty(size), [1.0]
     for p in random.sample(range(len(parts)), len(parts)):
         threshold = random.choice(thresholds)
-        sample = sample.plus(drawn(parts[p], size, threshold, np.random.default_rng(p)))
+        sample = sample.plus(drawn(parts[p], size, threshold, np.random.default_rng(p).random(len(parts[p]))))
         thresholds.append(sample.threshold)
     assert set(sample.sequences.X[::2, 0]) == expected
 
@@ -240,7 +266,7 @@ def test_executors_and_threads_give_the_same_bits(data):
 def test_partial_fit_makes_the_same_as_fit(data):
     _, sequences, _ = data
     parts = [sequences[i : i + 300] for i in range(0, 1500, 300)]
-    whole = estimator(fan_in=2).fit(parts)
+    whole = estimator(fan_in=2, polish=False).fit(parts)
     bit_by_bit = estimator(fan_in=2)
     for part in parts:
         bit_by_bit.partial_fit(part)
@@ -328,7 +354,15 @@ def test_row_groups_give_back_the_sequences(tmp_path_factory, lengths, rows_per_
 def test_an_id_that_comes_again_is_an_error(tmp_path, names, rows_per_group):
     write_parquet(tmp_path / "twice.parquet", Sequences([np.zeros((2, 2))] * 4), rows_per_group, names)
     with pytest.raises(ValueError, match="are not adjacent"):
-        read_parts(tmp_path / "twice.parquet", id="id", values=["x", "y"])
+        _ = [part.read() for part in read_parts(tmp_path / "twice.parquet", id="id", values=["x", "y"])]
+
+
+def test_ids_that_only_rise_are_not_read_beforehand(tmp_path, monkeypatch):
+    sequences = Sequences(np.arange(60.0).reshape(6, 5, 2))
+    write_parquet(tmp_path / "a.parquet", sequences, rows_per_group=10)  # two sequences each
+    monkeypatch.setattr("vhem.scale.parquet._keys_in", None)
+    parts = read_parts(tmp_path / "a.parquet", id="id", values=["x", "y"], rows_per_part=10)
+    assert [len(part.read()) for part in parts] == [2, 2, 2]
 
 
 def test_rows_are_sorted_by_time(tmp_path):
@@ -483,9 +517,9 @@ def test_a_checkpoint_goes_on_where_it_stopped(data, tmp_path):
     for n in (2, 5, 9):
         with pytest.raises(StopError):
             estimator(fan_in=2, checkpoint=path, callback=stop_after(n)).fit(parts)
-    last = estimator(fan_in=2, checkpoint=path, callback=lambda p: seen.append(p.part), executor="threads").fit(parts)
+    last = estimator(fan_in=2, checkpoint=path, callback=seen.append, executor="threads").fit(parts)
     assert last.model_ == whole.model_
-    assert seen == [part.name for part in parts[9:]]
+    assert [told.part for told in seen if told.stage == "learning"] == [part.name for part in parts[9:]]
     assert (last.n_sequences_, last.n_parts_) == (3000, 12)
 
 

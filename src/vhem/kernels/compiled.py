@@ -349,18 +349,6 @@ def _counting_work(models: Models, offsets: IntArray, sequence: IntArray) -> flo
     return float(frames * S * (S + M * models.n_dims + 5))
 
 
-def log_likelihoods(*, models: Models, X: FloatArray, offsets: IntArray, n_threads: int) -> FloatArray:
-    """Return log p(y_i | HMM k), (n, K)."""
-    module = engine().module
-    scores = np.empty((len(offsets) - 1, len(models)))
-    module.log_likelihoods(
-        **_with_frames(module, models, X, offsets),
-        scores=scores,
-        run=_run(module, n_threads),
-    )
-    return scores
-
-
 def posteriors(*, models: Models, X: FloatArray, offsets: IntArray, n_threads: int) -> tuple[FloatArray, FloatArray]:
     """Return log p(y_i), (n,), and the posterior probabilities of the states of one HMM, (T, S)."""
     module = engine().module

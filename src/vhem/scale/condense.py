@@ -12,9 +12,10 @@ from vhem._support.arrays import FloatArray
 from vhem.em.cluster_starts import STARTS, CenterShape
 from vhem.em.fitting import FitPlan, fit_batch
 from vhem.em.grouped import Batch, Scale
-from vhem.em.loop import Limits, run
+from vhem.em.loop import Limits, improved, run
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
 from vhem.em.reduction import Centers, ReductionProblem
+from vhem.em.restarts import in_stacks, run_together
 from vhem.em.settings import Priors
 from vhem.em.sharding import Shards
 from vhem.kernels.models import Models
@@ -23,7 +24,7 @@ from vhem.models import H3M
 from vhem.models.stacking import stack
 from vhem.sequences import Sequences
 
-_PER_START = 50  # sequences per intermediate HMM that EM's start is made from
+_PER_MODEL = 50  # sequences per intermediate HMM that a part's HMMs are learned from, before one iteration on all
 _ITERATIONS, _TOL = 15, 1e-4  # for everything done to a part: what is merged later need not be perfect
 
 
@@ -40,6 +41,10 @@ class Plan(NamedTuple):
     n_init: int  #: restarts of VHEM in the last merge; one for a part, three for other merges
     missing: str  #: whether values may be missing
     seed: int
+
+    def with_threads(self, n: int) -> Plan:
+        """Return the plan for work that has n threads to itself."""
+        return self._replace(learning=replace(self.learning, n_threads=n))
 
 
 class Summary(NamedTuple):
@@ -79,13 +84,13 @@ def summarised(sequences: Sequences, plan: Plan, index: int) -> tuple[Summary, C
     """Return HMMs that represent the sequences of part `index`."""
     rng = generator_for(plan, 0, index)
     whole = Batch.of(sequences, None, None, plan.learning.template(sequences))
-    batch = _some_of(whole, plan, rng)
+    batch = whole if plan.local == "hmms" else _some_of(whole, _PER_MODEL * plan.n_intermediate, rng)
     plan = _quick(plan)
     fits = fit_batch(batch, Scale.of(batch), plan.learning, rng)
     singles = Summary(fits.models, np.ones(len(batch.ids)), batch.n_frames)
     made = reduced(singles, plan.n_intermediate, plan, rng, n_init=1)
     if plan.local == "mixture":
-        made = _learned_by_em(made, whole, plan)
+        made = _learned_by_em(made, batch, whole, plan)
     counts = Counts(len(sequences), len(sequences.X), int(fits.n_floored.sum()), int(fits.n_reseeded.sum()))
     return made, counts
 
@@ -95,10 +100,9 @@ def _quick(plan: Plan) -> Plan:
     return plan._replace(learning=replace(plan.learning, limits=limits), merging=limits)
 
 
-def _some_of(batch: Batch, plan: Plan, rng: np.random.Generator) -> Batch:
-    """Return the sequences to learn HMMs from: all, or a sample if the HMMs only start EM."""
-    n = _PER_START * plan.n_intermediate
-    if plan.local == "hmms" or len(batch.ids) <= n:
+def _some_of(batch: Batch, n: int, rng: np.random.Generator) -> Batch:
+    """Return n random sequences, or all if there are fewer."""
+    if len(batch.ids) <= n:
         return batch
     return batch.take(np.sort(rng.choice(len(batch.ids), n, replace=False)))
 
@@ -138,13 +142,18 @@ def restarts(summary: Summary, n_models: int, plan: Plan, rng: np.random.Generat
     uniform = np.full(n_models, 1 / n_models)
     # States made from pooled emissions may follow each other in any order, so they suit only ergodic HMMs.
     names = ["kmeans++", "emissions", "base"] if sizes.topology == "ergodic" else ["kmeans++", "base"]
-    for r in range(n_init):
-        start = STARTS[names[r % len(names)]](base, shares, shape, rng, threads)
-        done = run(problem, Centers(start, uniform), plan.merging).state
+    starts = [Centers(STARTS[names[r % len(names)]](base, shares, shape, rng, threads), uniform) for r in range(n_init)]
+    for done in _runs(problem, starts, len(shares), plan.merging):
         last = problem.base.e_step(done.models, done.weights, problem.shortcuts, threads, want_responsibilities=True)
         assert last.responsibilities is not None
         made = _standing_for(done.models, last.responsibilities, summary.sequences, summary.frames)
         yield Restart(last.bound, made)
+
+
+def _runs(problem: ReductionProblem, starts: list[Centers], n_inputs: int, limits: Limits) -> Iterator[Centers]:
+    """Yield where VHEM ends; restarts of small problems are run together."""
+    for side_by_side in in_stacks(len(starts), n_inputs * len(starts[0].weights), 1):
+        yield from (one.state for one in run_together(problem, [starts[r] for r in side_by_side], limits))
 
 
 def _standing_for(models: Models, z: FloatArray, sequences: FloatArray, frames: FloatArray) -> Summary:
@@ -157,12 +166,17 @@ def _standing_for(models: Models, z: FloatArray, sequences: FloatArray, frames: 
     return shared
 
 
-def _learned_by_em(start: Summary, batch: Batch, plan: Plan) -> Summary:
-    """EM-H3M on the sequences of a part, from the HMMs that VHEM made of some of them."""
-    problem = mixture_problem(start.parameters, batch, plan)
-    done = run(problem, mixtures(problem, start), plan.learning.limits)
-    z = done.expected.responsibilities
-    return _standing_for(done.state.models, z, np.ones(len(z)), batch.lengths.astype(np.float64))
+def _learned_by_em(start: Summary, some: Batch, whole: Batch, plan: Plan) -> Summary:
+    """EM-H3M on the sequences that VHEM's HMMs were learned from, and one iteration on all of the part.
+
+    What is wrong with the HMMs of a part is corrected later, but their counts must be those of all its sequences.
+    """
+    problem = mixture_problem(start.parameters, some, plan)
+    now = run(problem, mixtures(problem, start), plan.learning.limits).state
+    problem = mixture_problem(start.parameters, whole, plan)
+    expected = problem.e_step(now)
+    done, z = improved(problem, now, expected).state, expected.responsibilities
+    return _standing_for(done.models, z, np.ones(len(z)), whole.lengths.astype(np.float64))
 
 
 def mixtures(problem: MixtureProblem, start: Summary) -> Mixtures:

@@ -20,31 +20,39 @@ from vhem.kernels.models import Models, ModelSums
 from vhem.models import H3M
 from vhem.scale.condense import Plan, Restart, Summary, generator_for, mixture_problem, mixtures, restarts
 from vhem.scale.merge_order import everything
-from vhem.scale.sample import Sample
 from vhem.scale.state import State
 from vhem.scale.tasks import EMCounts
+from vhem.sequences import Sequences
 
 _PLACE = 2**32 - 1  # seeds the last merge: no level of the tree is this high
 _CLOSE = 0.01  # nats per frame
+_HELD_OUT = 1000  # sequences of the sample that passes over all data are judged by
 _ENOUGH = 50  # sequences of the sample that an HMM must explain to be refined on it; rarer ones stay as VHEM made them
 
 
-def final_mixture(state: State, plan: Plan, n_components: int) -> H3M:
-    """Return the mixture that represents everything learned so far."""
+def spared_key(state: State) -> float:
+    """Return the key up to which sequences are held out, to judge passes over all data by; -1 for none."""
+    most = min(_HELD_OUT, len(state.sample.keys) // 5, state.n_sequences // 10)
+    return state.sample.key_of(most)
+
+
+def final_mixture(state: State, plan: Plan, n_components: int, spared: float = -1.0) -> H3M:
+    """Return the mixture that represents everything learned so far; some of the sample may be spared."""
     pool = everything(state.levels)
     assert pool is not None
+    sample = state.sample.split(spared)[0]
     if len(pool.sequences) <= n_components:
         best = pool
     else:
         made = list(restarts(pool, n_components, plan, generator_for(plan, _PLACE, state.n_taken), plan.n_init))
-        best = _best(made, state.sample, plan.n_virtual * state.n_frames)
+        best = _best(made, sample, plan.n_virtual * state.n_frames)
     models, weights = best.parameters, best.sequences / best.sequences.sum()
-    if state.sample.sequences is not None:
-        models, weights = _refined(best, state.sample, plan)
+    if sample is not None:
+        models, weights = _refined(best, sample, plan)
     return _ordered(models, weights, plan)
 
 
-def _best(made: list[Restart], sample: Sample, virtual_frames: float) -> Summary:
+def _best(made: list[Restart], sample: Sequences | None, virtual_frames: float) -> Summary:
     """Return the restart with the highest bound; among close ones, that under which the sample is likeliest.
 
     VHEM's bound prefers blurred HMMs if states overlap, so it cannot judge small differences; but only the bound sees
@@ -54,17 +62,17 @@ def _best(made: list[Restart], sample: Sample, virtual_frames: float) -> Summary
     full = [restart for restart in made if len(restart.summary.sequences) == most]
     highest = max(restart.bound for restart in full)
     close = [restart for restart in full if restart.bound >= highest - _CLOSE * virtual_frames]
-    if sample.sequences is None:
+    if sample is None:
         return max(close, key=lambda restart: restart.bound).summary
-    scores = [restart.summary.h3m.score(sample.sequences) for restart in close]
+    scores = [restart.summary.h3m.score(sample) for restart in close]
     return close[int(np.argmax(scores))].summary
 
 
-def _refined(best: Summary, sample: Sample, plan: Plan) -> tuple[Models, FloatArray]:
+def _refined(best: Summary, sample: Sequences, plan: Plan) -> tuple[Models, FloatArray]:
     """EM on the sample; HMMs that explain too little of it are left unchanged."""
     problem = mixture_problem(best.parameters, _batch(sample, best.parameters), plan)
     done = run(problem, mixtures(problem, best), plan.learning.limits).state
-    common = done.weights[0] * len(sample.keys) >= _ENOUGH
+    common = done.weights[0] * len(sample) >= _ENOUGH
     mixed = best.parameters.copy()
     mixed.put(common, done.models.take(common))
     shares = np.where(common, done.weights[0], best.sequences / best.sequences.sum())
@@ -99,18 +107,18 @@ class _Pass(Problem[Mixtures, EMCounts]):
         return Step(Mixtures(update.models, (expected.mass / expected.mass.sum())[None]))
 
 
-def em_pass(model: H3M, count_parts: CountParts, sample: Sample, plan: Plan) -> tuple[H3M, float]:
+def em_pass(model: H3M, count_parts: CountParts, sample: Sequences | None, plan: Plan) -> tuple[H3M, float]:
     """Return the mixture after one iteration of EM over all data, and the data's log-likelihood before it."""
+    assert sample is not None
     now = Mixtures(model.parameters, model.weights[None])
     problem = _Pass(count_parts=count_parts, prior=mixture_problem(now.models, _batch(sample, now.models), plan).prior)
     expected = problem.e_step(now)
     made = improved(problem, now, expected).state
-    return H3M.of_models(made.models, made.weights[0]), expected.log_likelihood
+    return _ordered(made.models, made.weights[0], plan), expected.log_likelihood
 
 
-def _batch(sample: Sample, models: Models) -> Batch:
-    assert sample.sequences is not None
-    return Batch.of(sample.sequences, None, None, models.components.padding())
+def _batch(sample: Sequences, models: Models) -> Batch:
+    return Batch.of(sample, None, None, models.components.padding())
 
 
 def _ordered(models: Models, weights: FloatArray, plan: Plan) -> H3M:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -40,11 +40,15 @@ class RowGroupRead:
         table = file.read_row_groups(range(self.first, self.last + 1), columns=columns)
         table = self._without_beginning(file, table)
         table = self._with_end(file, table, columns)
-        return Sequences.from_table(table, self.id, self.time, self.values)
+        sequences = Sequences.from_table(table, self.id, self.time, self.values)
+        if _n_runs(table, self.id) > len(sequences):
+            rows = _keys(table, self.id)
+            _refuse_twice(_met_twice([rows.keys[code] for code in rows.codes[_runs(rows.codes)]]), self.path, self.id)
+        return sequences
 
     def _without_beginning(self, file: Any, table: Any) -> Any:
         """Drop the rest of a sequence that began in an earlier row group."""
-        if self.first == 0:
+        if self.first == 0 or _apart(file, self.first - 1, self.id):
             return table
         before = _keys_in(file, self.first - 1, self.id)
         return table.slice(_leading(_keys(table, self.id), before.keys[before.codes[-1]]))
@@ -53,6 +57,8 @@ class RowGroupRead:
         """Add the rest of a sequence that continues in later row groups."""
         import pyarrow as pa  # noqa: PLC0415  (optional)
 
+        if self.last + 1 == file.metadata.num_row_groups or _apart(file, self.last, self.id):
+            return table
         here = _keys(table.slice(table.num_rows - 1), self.id)
         for group in range(self.last + 1, file.metadata.num_row_groups):
             more = _keys_in(file, group, self.id)
@@ -124,12 +130,15 @@ def _runs(codes: IntArray) -> npt.NDArray[np.intp]:
 
 
 def _checked_beginnings(file: Any, path: Path, id_columns: list[str]) -> list[int]:
-    """Return how many sequences begin in each row group. No id may reappear once another has followed it.
+    """Return how many sequences begin in each row group, or 1 where there are some. No id may reappear elsewhere.
 
-    If the file's own statistics show that ids only increase from row group to row group, it is enough to remember the
-    previous row group; otherwise the ids of all sequences are kept.
+    If the file's own statistics show that no id is in two row groups, nothing is read now: each is checked when it is
+    read. If they show that ids only increase from row group to row group, it is enough to remember the previous one;
+    otherwise the ids of all sequences are kept.
     """
-    rising, spelled = _ids_rise(file, id_columns), " / ".join(id_columns)
+    if all(_apart(file, group, id_columns) for group in range(file.metadata.num_row_groups - 1)):
+        return [1] * file.metadata.num_row_groups
+    rising = _ids_rise(file, id_columns)
     seen: set[Any] = set()
     last, n_begun = None, list[int]()
     for group in range(file.metadata.num_row_groups):
@@ -142,25 +151,52 @@ def _checked_beginnings(file: Any, path: Path, id_columns: list[str]) -> list[in
         last = keys[-1]
         again = next((key for key in begins if key in seen), None)
         if again is None and len(keys) > len(set(keys)):
-            again = Counter(keys).most_common(1)[0][0]
+            again = _met_twice(keys)
         if again is not None:
-            raise InputError(
-                "the rows of {columns} = {key!r} are not adjacent in {path} (seen again in row group {group}), and "
-                "would be read as several sequences",
-                "Sort the file by {columns}",
-                columns=spelled, key=again, path=path, group=group,
-            )  # fmt: skip
+            _refuse_twice(again, path, id_columns)
         seen = set(keys) | (set() if rising else seen)
         n_begun.append(len(begins))
     return n_begun
 
 
+def _met_twice(keys: list[Any]) -> Any:
+    return Counter(keys).most_common(1)[0][0]
+
+
+def _refuse_twice(key: Any, path: str | Path, id_columns: list[str]) -> NoReturn:
+    raise InputError(
+        "the rows of {columns} = {key!r} are not adjacent in {path}, and would be read as several sequences",
+        "Sort the file by {columns}",
+        columns=" / ".join(id_columns), key=key, path=path,
+    )  # fmt: skip
+
+
+def _n_runs(table: Any, id_columns: list[str]) -> int:
+    """Return how often an id differs from that of the row before, and 1 for the first row."""
+    import pyarrow.compute as pc  # noqa: PLC0415  (optional)
+
+    n = table.num_rows - 1
+    columns = [table[name].combine_chunks() for name in id_columns]
+    columns = [getattr(column, "indices", column) for column in columns]  # of a dictionary
+    differ = [np.asarray(pc.not_equal(column[1:], column[:n])) for column in columns]
+    return 1 + int(np.logical_or.reduce(differ).sum())
+
+
 def _ids_rise(file: Any, id_columns: list[str]) -> bool:
     """Whether the statistics of row groups prove that no id of one occurs in a later one, except the next."""
+    found = [_range(file, group, id_columns) for group in range(file.metadata.num_row_groups)]
+    return all(a is not None and b is not None and a[1] <= b[0] for a, b in itertools.pairwise(found))
+
+
+def _apart(file: Any, group: int, id_columns: list[str]) -> bool:
+    """Whether the statistics prove that all ids of a row group are below those of the next."""
+    here, there = _range(file, group, id_columns), _range(file, group + 1, id_columns)
+    return here is not None and there is not None and here[1] < there[0]
+
+
+def _range(file: Any, group: int, id_columns: list[str]) -> tuple[Any, Any] | None:
+    """Return the least and the greatest id of a row group, if the file says so."""
     if len(id_columns) > 1:  # their statistics say nothing about the columns together
-        return False
-    place = file.schema_arrow.names.index(id_columns[0])
-    found = [file.metadata.row_group(g).column(place).statistics for g in range(file.metadata.num_row_groups)]
-    if any(s is None or not s.has_min_max for s in found):
-        return False
-    return all(a.max <= b.min for a, b in itertools.pairwise(found))
+        return None
+    found = file.metadata.row_group(group).column(file.schema_arrow.names.index(id_columns[0])).statistics
+    return None if found is None or not found.has_min_max else (found.min, found.max)

@@ -24,7 +24,7 @@ from vhem.executors.local import Executor, as_executor
 from vhem.kernels.engine import n_threads
 from vhem.models import H3M
 from vhem.scale.condense import Plan
-from vhem.scale.last_passes import em_pass, final_mixture
+from vhem.scale.last_passes import em_pass, final_mixture, spared_key
 from vhem.scale.parts import Part, PartError, as_parts
 from vhem.scale.progress import PartProgress, Watch
 from vhem.scale.state import State
@@ -33,6 +33,8 @@ from vhem.sequences import SequencesLike
 from vhem.sequences.channels import Channels, quoted
 
 _SAVE_EVERY = 10.0  # seconds between checkpoints
+_POLISHING = 3  # iterations of EM over all data, at most
+_WORTH_ANOTHER = 1e-3  # nats per frame of a sequence held out that an iteration must gain for another to follow
 
 
 @documented
@@ -40,8 +42,9 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from data of any size, part by part.
 
     Every part is summarised separately by a few HMMs. Summaries are merged by VHEM, in a tree, and finally into
-    `n_components` HMMs; these are refined by EM on a random sample of all sequences. Only one part per worker is in
-    memory at a time, along with a few thousand HMMs and the sample, however large the data.
+    `n_components` HMMs; these are refined by EM on a random sample of all sequences, and polished by EM on all of them,
+    for which parts are read again. Only one part per worker is in memory at a time, along with a few thousand HMMs and
+    the sample, however large the data.
 
     Parameters
     ----------
@@ -64,8 +67,13 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
     n_sample : int
         Sequences of the random sample, kept in memory. It determines which restart of the last merge is best, and EM on
         it refines the result. 0: no sample, and VHEM's result is not refined.
-    n_passes : int
-        Iterations of EM over all data at the end. Each reads all parts again.
+    n_passes : int, optional
+        Iterations of EM over all data at the end. Each reads all parts again. None: as `polish` says.
+    polish : bool
+        Whether up to three iterations of EM over all data follow by themselves. Each is kept only if it makes sequences
+        likelier that were held out (a fifth of the sample, at most 1,000), and another one follows if it gained 0.001
+        nats per frame. Parts from a generator cannot be read again, and are not polished; nor are those of
+        `partial_fit`.
     n_init : int
         Restarts of VHEM in the last merge.
     max_iter : int
@@ -102,7 +110,10 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
     n_floored_, n_reseeded_ : int
         Gaussians of the parts' HMMs with a variance at its floor, and states that became empty and were re-initialised.
     lower_bounds_ : ndarray
-        Log-likelihood of all data before each of the `n_passes`.
+        Log-likelihood of all data before each iteration of EM over all of them.
+    held_out_ : ndarray
+        Mean log-likelihood of the sequences held out, before polishing and after each iteration; the last may be lower,
+        and was not kept.
     state_ : State
         What `partial_fit` resumes from.
 
@@ -138,6 +149,7 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
     n_floored_: int
     n_reseeded_: int
     lower_bounds_: FloatArray
+    held_out_: FloatArray
     state_: State
     n_features_in_: int
 
@@ -156,7 +168,8 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
         tau: int = 10,
         n_virtual: float = 1.0,
         n_sample: int = 5000,
-        n_passes: int = 0,
+        n_passes: int | None = None,
+        polish: bool = True,
         n_init: int = 12,
         max_iter: int = 100,
         tol: float = 1e-5,
@@ -183,6 +196,7 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
         self.n_virtual = n_virtual
         self.n_sample = n_sample
         self.n_passes = n_passes
+        self.polish = polish
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -223,17 +237,35 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
             plan = plan._replace(seed=state.seed)
         watch = Watch(self.callback, bool(self.verbose), _length(X))
         self._learn(state.rest_of(as_parts(X)), state, plan, executor, watch)
-        self._finish(plan)
-        self.lower_bounds_ = np.empty(0)
-        for number in range(self.n_passes):
-            self._pass(X, plan, executor, watch.at(f"pass {number + 1}"))
+        polish = self.polish and self.n_passes is None and self.n_sample > 0 and iter(X) is not X
+        spared = spared_key(self.state_) if polish else -1.0
+        self._finish(plan, spared)
+        for number in range(self.n_passes or 0):
+            self.model_ = self._passed(X, plan, executor, watch.at(f"pass {number + 1}"))
+        if spared >= 0:
+            self._polish(X, plan, executor, watch, spared)
         self._warn()
         return self
+
+    def _polish(self, X: Iterable[Any], plan: Plan, executor: Executor, watch: Watch, spared: float) -> None:
+        """Iterate EM over all data as long as it makes the sequences held out likelier."""
+        held_out = self.state_.sample.split(spared)[1]
+        assert held_out is not None
+        scores = [self.model_.score(held_out, self.n_jobs)]
+        for number in range(_POLISHING):
+            made = self._passed(X, plan, executor, watch.at(f"pass {number + 1}"), spared)
+            scores.append(made.score(held_out, self.n_jobs))
+            gain = (scores[-1] - scores[-2]) / float(held_out.lengths.mean())
+            if gain > 0:
+                self.model_ = made
+            if gain < _WORTH_ANOTHER:
+                break
+        self.held_out_ = np.array(scores)
 
     def partial_fit(self, X: SequencesLike | Part, y: Any = None) -> Self:
         """Learn from one more part; the mixture then represents all parts so far.
 
-        Parts given one by one make the same mixture as all of them given to `fit` (with `n_passes=0`).
+        Parts given one by one make the same mixture as all of them given to `fit` with ``polish=False``.
 
         Parameters
         ----------
@@ -256,7 +288,6 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
         part = X if isinstance(X, Part) else Part(f"part {state.n_taken}", lambda: X)
         self._learn(iter([part]), state, plan, as_executor(None), Watch(self.callback, bool(self.verbose), None))
         self._finish(plan)
-        self.lower_bounds_ = np.empty(0)
         return self
 
     def label_parts(self, X: Iterable[Any]) -> Iterator[PartLabels]:
@@ -368,29 +399,31 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
         if self.checkpoint is not None and self.state_.n_taken:
             self.state_.save(self.checkpoint)
 
-    def _finish(self, plan: Plan) -> None:
-        state = self.state_
+    def _finish(self, plan: Plan, spared: float = -1.0) -> None:
+        state, plan = self.state_, plan.with_threads(n_threads(self.n_jobs))
+        self.lower_bounds_, self.held_out_ = np.empty(0), np.empty(0)
         if not state.n_sequences:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in state.skipped[:3])
             raise InputError("there is nothing to learn from: {reasons}", reasons=reasons or "there are no parts")
-        self.model_ = final_mixture(state, plan, self.n_components)._remembering(self._channels)
+        self.model_ = final_mixture(state, plan, self.n_components, spared)._remembering(self._channels)
         self.n_sequences_, self.n_frames_ = state.n_sequences, state.n_frames
         self.n_floored_, self.n_reseeded_ = state.n_floored, state.n_reseeded
         self.skipped_ = list(state.skipped)
         self.n_parts_ = state.n_taken - len(state.skipped)
         self.n_features_in_ = self.model_.n_dims
 
-    def _pass(self, X: Iterable[Any], plan: Plan, executor: Executor, watch: Watch) -> None:
-        """One iteration of EM over all data."""
+    def _passed(self, X: Iterable[Any], plan: Plan, executor: Executor, watch: Watch, spared: float = -1.0) -> H3M:
+        """Return the mixture after one iteration of EM over all data but those spared."""
 
         def count(*arguments: Any) -> Iterator[EMCounts]:
-            for counts in self._good(executor.map(count_part, as_parts(X), *arguments, plan, name="vhem-em")):
+            parts = enumerate(as_parts(X))
+            for counts in self._good(executor.map(count_part, parts, *arguments, spared, plan, name="vhem-em")):
                 watch.tell("", round(float(counts.mass.sum())), len(self.skipped_))
                 yield counts
 
-        model, log_likelihood = em_pass(self.model_, count, self.state_.sample, plan)
-        self.model_ = model._remembering(self._channels)
+        model, log_likelihood = em_pass(self.model_, count, self.state_.sample.sequences, plan)
         self.lower_bounds_ = np.append(self.lower_bounds_, log_likelihood)
+        return model._remembering(self._channels)
 
     def _good(self, results: Iterable[Any]) -> Iterator[Any]:
         """Yield what is not a failure; failures stop everything, or are skipped."""

@@ -27,6 +27,18 @@ class Sample(NamedTuple):
         """The key above which no sequence is kept. It only decreases, so parts may use an older one."""
         return float(self.keys.max(initial=0.0)) if len(self.keys) == self.size else 1.0
 
+    def key_of(self, n: int) -> float:
+        """Return the key up to which there are n sequences of the sample, -1 for none."""
+        return float(np.partition(self.keys, n - 1)[n - 1]) if n else -1.0
+
+    def split(self, key: float) -> tuple[Sequences | None, Sequences | None]:
+        """Return the sequences with larger keys, and the others."""
+        if self.sequences is None:
+            return None, None
+        larger = self.keys > key
+        kept, spared = (self.sequences[np.flatnonzero(rows)] if rows.any() else None for rows in (larger, ~larger))
+        return kept, spared
+
     def plus(self, other: Sample) -> Sample:
         """Return the sample of both streams."""
         if other.sequences is None:
@@ -40,9 +52,8 @@ class Sample(NamedTuple):
         return Sample(self.size, both[kept], Sequences.from_concatenated(X, lengths)[kept])
 
 
-def drawn(sequences: Sequences, size: int, threshold: float, rng: np.random.Generator) -> Sample:
+def drawn(sequences: Sequences, size: int, threshold: float, keys: FloatArray) -> Sample:
     """Return those sequences of a part that may be among the `size` smallest keys of the stream."""
-    keys = rng.random(len(sequences))
     chosen = np.argsort(keys, kind="stable")[:size]
     chosen = np.sort(chosen[keys[chosen] < threshold])
     if not len(chosen):

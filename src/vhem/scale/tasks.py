@@ -77,11 +77,16 @@ def learn_part(item: tuple[int, Part, float], plan: Plan, n_sample: int) -> Lear
     index, part, threshold = item
 
     def work(sequences: Sequences) -> Learned:
-        sample = drawn(sequences, n_sample, threshold, generator_for(plan, 0, index, 1))
+        sample = drawn(sequences, n_sample, threshold, _keys(sequences, plan, index))
         print_of_first = "" if index else _fingerprint(sequences)
         return Learned(*summarised(sequences, plan, index), sample, print_of_first, sequences._remembered)
 
     return _attempted(part, work, plan.missing)
+
+
+def _keys(sequences: Sequences, plan: Plan, index: int) -> FloatArray:
+    """Return the random keys of a part's sequences, the same whenever it is read."""
+    return generator_for(plan, 0, index, 1).random(len(sequences))
 
 
 def fingerprint(part: Part) -> str:
@@ -97,12 +102,14 @@ def _fingerprint(sequences: Sequences) -> str:
 
 
 def count_part(
-    part: Part, models: Models, weights: FloatArray, anchors: Components | None, plan: Plan
+    item: tuple[int, Part], models: Models, weights: FloatArray, anchors: Components | None, spared: float, plan: Plan
 ) -> EMCounts | Failure:
-    """Make the E-step of EM-H3M on a part."""
+    """Make the E-step of EM-H3M on part `index`; sequences with keys up to `spared` are not counted."""
+    index, part = item
 
     def work(sequences: Sequences) -> EMCounts:
         batch = Batch.of(sequences, None, None, models.components.padding())
+        batch = batch._replace(weights=batch.weights * (_keys(sequences, plan, index) > spared))
         problem, now = mixture_problem(models, batch, plan), Mixtures(models, weights[None])
         assigned = problem.e_step(now)
         sums = problem.count(now, assigned, anchors)
@@ -138,9 +145,9 @@ def _attempted(part: Part, work: Callable[[Sequences], T], missing: str) -> T | 
 
 
 def _check_values(sequences: Sequences, missing: str) -> None:
-    gaps = np.isnan(sequences.X)
-    if not gaps.any():
+    if not np.isnan(sequences.X.min()):
         return
+    gaps = np.isnan(sequences.X)
     if missing == "refuse":
         row, column = (int(i) for i in np.argwhere(gaps)[0])
         i = int(np.searchsorted(sequences.offsets, row, side="right")) - 1

@@ -507,9 +507,10 @@ class Sequences(KnowsChannels, Immutable):
         return to_multiindex(self.ids, self, names, self._named.categories)
 
     def _check_range(self) -> None:
-        bad = np.abs(self.X) > LARGEST
-        if not bad.any():
+        X = self.X.ravel()
+        if max(np.fmax.reduce(X, initial=0.0), -np.fmin.reduce(X, initial=0.0)) <= LARGEST:  # without large temporaries
             return
+        bad = np.abs(self.X) > LARGEST
         row, column = (int(i) for i in np.argwhere(bad)[0])
         i = int(np.searchsorted(self.offsets, row, side="right")) - 1
         raise InputError(

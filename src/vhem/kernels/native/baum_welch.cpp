@@ -4,10 +4,12 @@
 // values under full covariances, and lanes in which numbers that may matter fell below the smallest double) is done
 // one pair at a time. Each pair's sums go to a place of their own and are added up in the
 // order of the pairs, so the result has the same bits for any number of threads.
+#include <limits>
 #include <memory>
 
 #include "baum_welch_pack.hpp"
 #include "families/parts.hpp"
+#include "long_sequence.hpp"
 
 namespace {
 
@@ -43,13 +45,14 @@ class EStep {
         for (long begin = 0; begin < n_packs; begin += round) {
             const long n = std::min(round, n_packs - begin);
             const long first = begin * kLanes, last = std::min(pairs.n, (begin + n) * kLanes);
-            const bool wanted = std::any_of(pairs.weight + first, pairs.weight + last, [](double w) { return w > 0; });
+            const bool wanted = std::any_of(pairs.weight + first, pairs.weight + last, shows);
             if (wanted && !slots) slots.reset(new double[kLanes * round * layout.size]);
             parallel_for(call, n, [&](long task, Worker& worker) {
                 const Denormals flushed(Denormals::kFlush);
                 const long at = (begin + task) * kLanes;
                 run_pack(at, wanted ? &slots[(at - first) * layout.size] : nullptr, worker, scores + at);
             });
+            run_long(first, last, wanted ? slots.get() : nullptr, scores);
             if (wanted) add_up(first, last, totals);
         }
     }
@@ -73,6 +76,10 @@ class EStep {
     std::vector<std::unique_ptr<Pack<Family, Mixture, States>>> packs;  // one per thread
     std::unique_ptr<double[]> slots;
 
+    // Whether a pair adds to the sums. Weights below the smallest normal double are zero where denormals are flushed, and
+    // must be so everywhere: what one thread leaves out, another would add up from memory that nobody wrote.
+    static bool shows(double weight) { return weight >= std::numeric_limits<double>::min(); }
+
     Pack<Family, Mixture, States>& pack(Worker& worker) {
         auto& own = packs[worker.index];
         if (!own) own.reset(new Pack<Family, Mixture, States>(a, prepared, anchors, frames, worker));
@@ -85,14 +92,33 @@ class EStep {
         double* slot[kLanes];
         for (int l = 0; l < lanes; ++l) {
             slot[l] = sums + l * layout.size;
-            wanted = wanted || (sums && pairs.weight[at + l] > 0);
+            wanted = wanted || (sums && shows(pairs.weight[at + l]));
         }
         ivec done = {};
         if (suits(at, lanes)) {
             done = pack(worker).run(pairs, at, lanes, scores, wanted ? slot : nullptr);
         }
         for (int l = 0; l < lanes; ++l)
-            if (!done[l]) scores[l] = run_alone(at + l, wanted ? slot[l] : nullptr, worker);
+            if (!done[l] && !is_long(at + l)) scores[l] = run_alone(at + l, wanted ? slot[l] : nullptr, worker);
+    }
+
+    bool is_long(long pair) const { return frames.length(pairs.sequence[pair]) >= kLongSequence; }
+
+    // Sequences that keep all threads busy one at a time; those that do not suit are done one per thread.
+    void run_long(long first, long last, double* sums, double* scores) {
+        std::vector<long> rest;
+        for (long pair = first; pair < last; ++pair) {
+            if (!is_long(pair)) continue;
+            const long i = pairs.sequence[pair];
+            double* slot = sums && shows(pairs.weight[pair]) ? sums + (pair - first) * layout.size : nullptr;
+            LongSequence<Family> sequence(a, pairs.model[pair], anchors, frames.begin(i), frames.length(i), call);
+            if (!sequence.run(pairs.weight[pair], slot, scores[pair])) rest.push_back(pair);
+        }
+        parallel_for(call, static_cast<long>(rest.size()), [&](long task, Worker& worker) {
+            const Denormals flushed(Denormals::kFlush);
+            const long pair = rest[task];
+            scores[pair] = run_alone(pair, sums ? sums + (pair - first) * layout.size : nullptr, worker);
+        });
     }
 
     // Whether enough lanes are busy long enough, or all of them only briefly, in memory that stays small.
@@ -103,7 +129,7 @@ class EStep {
             longest = std::max(longest, T);
             all += T;
         }
-        return (longest <= brief || longest * kLanes <= 3 * all) &&
+        return longest < kLongSequence && (longest <= brief || longest * kLanes <= 3 * all) &&
                longest * Pack<Family, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
     }
 
@@ -111,7 +137,7 @@ class EStep {
         const long i = pairs.sequence[pair];
         Accumulator<Family> accumulator(a, pairs.model[pair], anchors, worker);
         const double* X = frames.begin(i);
-        if (!slot || !(pairs.weight[pair] > 0)) return accumulator.log_likelihood(X, frames.length(i));
+        if (!slot || !shows(pairs.weight[pair])) return accumulator.log_likelihood(X, frames.length(i));
         std::fill_n(slot, layout.size, 0.0);
         return accumulator.add(X, frames.length(i), pairs.weight[pair], slot);
     }
@@ -121,7 +147,7 @@ class EStep {
         const int shares = call.n_threads;
         parallel_for(call, shares, [&](long share, Worker&) {
             for (long pair = first; pair < last; ++pair)
-                if (pairs.weight[pair] > 0 && pairs.model[pair] % shares == share)
+                if (shows(pairs.weight[pair]) && pairs.model[pair] % shares == share)
                     add(&slots[(pair - first) * layout.size], pairs.model[pair], totals);
         });
     }

@@ -57,15 +57,16 @@ class Accumulator {
         const bool in_logs = !forward.scaled(X, T, result, keep);
         if (in_logs) result = forward.in_logs(X, T, keep);
         backward.begin(in_logs, &alpha[(T - 1) * S]);
-        for (long t0 = (T - 1) / kBlockFrames * kBlockFrames; t0 >= 0; t0 -= kBlockFrames) {
-            const int n = static_cast<int>(std::min<long>(kBlockFrames, T - t0));
-            worker.checkpoint();
-            for (long t = std::min(t0 + n, T - 1) - 1; t >= t0; --t) backward.step(&alpha[t * S], &alpha[(t + 1) * S]);
-            add_block(X + t0 * model.d, n, &alpha[t0 * S], w, out);
-        }
+        add_stretch(X, 0, T, alpha.data(), nullptr, w, out);
         for (int s = 0; s < S; ++s) out[s] += w * alpha[s];
-        backward.add_transitions(w, out + layout.trans, layout.S);
         return result;
+    }
+
+    // Rows begin … end - 1 of scaled forward probabilities become posteriors, given that of the frame behind them, unless
+    // the sequence ends there. Adds w times their sums, but for the start's, to `out`.
+    void add_rows(const double* X, long begin, long end, double* rows, const double* behind, double w, double* out) {
+        backward.begin(false, rows + (end - 1) * model.S);
+        add_stretch(X, begin, end, rows, behind, w, out);
     }
 
   private:
@@ -80,6 +81,20 @@ class Accumulator {
     typename Family::Accumulation accumulation;
     std::vector<double> alpha;      // forward probabilities, then posteriors, [frame][state]
     std::vector<double> weight, u;  // of a block's frames in one state, and in one of its components
+
+    void add_stretch(const double* X, long begin, long end, double* rows, const double* behind, double w, double* out) {
+        const int S = model.S;
+        for (long t0 = begin + (end - 1 - begin) / kBlockFrames * kBlockFrames; t0 >= begin; t0 -= kBlockFrames) {
+            const int n = static_cast<int>(std::min<long>(kBlockFrames, end - t0));
+            worker.checkpoint();
+            for (long t = t0 + n - 1; t >= t0; --t) {
+                const double* later = t + 1 < end ? &rows[(t + 1) * S] : behind;
+                if (later) backward.step(&rows[t * S], later);
+            }
+            add_block(X + t0 * model.d, n, &rows[t0 * S], w, out);
+        }
+        backward.add_transitions(w, out + layout.trans, layout.S);
+    }
 
     void add_block(const double* X, int n, const double* gamma, double w, double* out) {
         emissions.frames.load(X, n);

@@ -18,6 +18,7 @@ constexpr double kLeastProduct = 1e-200;     // VHEM: sums of products are trust
 constexpr double kSmallTransition = 1e-20;   // sequences: products with transitions below this may vanish
 constexpr double kDropped = 1e-280;          // sequences: forward probabilities below this are set to zero, and counted
 constexpr double kMostDropped = 1e-13;       // sequences: the share of the likelihood that dropping may cost
+constexpr double kForgotten = 1e-13;         // sequences: relative difference that shows that a chain has forgotten
 constexpr double kErgodic = 1e-100;          // transitions all above this forget what was dropped in one step
 constexpr double kSmallProduct = 1e-20;      // Baum-Welch: times the smallest sum of a frame, still a normal double
 constexpr double kStepLoss = 1e-250;         // PPK: more than one step can lose, relative to the sum of F
@@ -51,6 +52,8 @@ constexpr long kChunks = 64;                 // VHEM: independent sums, added up
 constexpr long kChunkBytes = 1 << 26;        // VHEM: all of them together, roughly
 constexpr long kPackBytes = 1L << 24;        // Baum-Welch: the most memory of one pack's frames
 constexpr long kShortSequence = 1000;        // Baum-Welch: frames learned from in a pack however few lanes are in use
+constexpr long kStretch = 1L << 14;          // Baum-Welch: frames of a long sequence that one thread does on its own
+constexpr long kLongSequence = 4 * kStretch; // Baum-Welch: frames from which on a sequence is cut into stretches
 constexpr long kSlotDoubles = 1L << 22;      // Baum-Welch: the most sums kept apart at a time
 constexpr long kRowsPerTask = 8;             // PPK: models of a per task
 

@@ -185,9 +185,15 @@ class Forward {
     // False where numbers were dropped that may matter.
     template <class Keep>
     bool scaled(const double* X, long T, double& log_likelihood, Keep keep) {
-        double total = 0, dropped = 0, first_sum = 0;
-        for (long t0 = 0; t0 < T; t0 += kBlockFrames) {
-            int n = static_cast<int>(std::min<long>(kBlockFrames, T - t0));
+        return stretch(X, 0, T, log_likelihood, keep);
+    }
+
+    // The same for frames begin … end - 1, behind those that went before, or behind a frame of which nothing is known.
+    template <class Keep>
+    bool stretch(const double* X, long begin, long end, double& log_likelihood, Keep keep) {
+        double total = 0, dropped = 0, first_sum = 1;
+        for (long t0 = begin; t0 < end; t0 += kBlockFrames) {
+            int n = static_cast<int>(std::min<long>(kBlockFrames, end - t0));
             emissions.scaled(X + t0 * model.d, n, block.data(), peak.data());
             for (int t = 0; t < n; ++t) {
                 sums[t] = step(t0 + t == 0, &block[t * model.padded], dropped);
@@ -200,6 +206,12 @@ class Forward {
         log_likelihood = total;
         return true;
     }
+
+    // Forgets what went before.
+    void forget() { std::fill(now.begin(), now.begin() + model.S, 1.0 / model.S); }
+
+    // The forward probabilities of the last frame, or where to put them.
+    double* state() { return now.data(); }
 
     template <class Keep>
     double in_logs(const double* X, long T, Keep keep) {

@@ -1,18 +1,10 @@
-// Sequences under HMMs: log-likelihoods, posterior probabilities of the states, Viterbi paths.
+// Sequences under one HMM: posterior probabilities of the states, Viterbi paths.
 #include <limits>
 
 #include "families/parts.hpp"
 #include "hmm.hpp"
 
 namespace {
-
-template <class Family>
-double log_likelihood(Forward<Family>& forward, const double* X, long T) {
-    auto forget = [](long, const double*) {};
-    double result = 0;
-    if (!forward.scaled(X, T, result, forget)) result = forward.in_logs(X, T, forget);
-    return result;
-}
 
 template <class Family>
 double posterior(const Model<Family>& model, const double* X, long T, double* out, Worker& worker) {
@@ -78,28 +70,6 @@ class Viterbi {
     }
 };
 
-// log p(y_i | HMM k) into scores, (n, K). A task is one HMM and a stretch of sequences: the HMM is made ready once per
-// task, and few HMMs still feed all threads.
-template <class Given>
-void log_likelihoods(const Given& models, const Sequences& sequences, Output scores, const Run& run) {
-    const long K = models.chains.K, n = sequences.n;
-    models.emissions.check_frames(sequences);
-    double* to = doubles_out(scores, "scores", {n, K});
-    run_call(run, [&](Call& call) {
-        with_family(models, [&](auto family) {
-            const auto all = models_of<decltype(family)>(models);
-            const long stretches = std::min(n, std::max(1L, 8L * call.n_threads / std::max(K, 1L)));
-            parallel_for(call, K * stretches, [&](long task, Worker& worker) {
-                const long k = task % K, stretch = task / K;
-                const Model<decltype(family)> model(all, k);
-                Forward<decltype(family)> forward(model, worker);
-                for (long i = n * stretch / stretches; i < n * (stretch + 1) / stretches; ++i)
-                    to[i * K + k] = log_likelihood(forward, sequences.begin(i), sequences.length(i));
-            });
-        });
-    });
-}
-
 // The states of one HMM over sequences: calls work(model, X, T, first frame, i, worker) for every sequence i.
 template <class Given, class Work>
 void for_each_sequence(const Given& models, const Sequences& sequences, const Run& run, Work work) {
@@ -142,7 +112,6 @@ namespace {
 template <class Given>
 void bind_models(nb::module_& m) {
     using namespace nb::literals;
-    m.def("log_likelihoods", &log_likelihoods<Given>, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "run"_a);
     m.def("posteriors", &posteriors<Given>, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "gamma"_a, "run"_a);
     m.def("viterbi", &viterbi<Given>, nb::kw_only(), "models"_a, "sequences"_a, "scores"_a, "paths"_a, "run"_a);
 }

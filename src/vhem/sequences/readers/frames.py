@@ -17,7 +17,7 @@ from vhem._support.errors import CellError, InputError, InputTypeError
 from vhem._support.optional import how_to_install
 from vhem.sequences.categories import Categories, Coder, unknown_category, wanted
 from vhem.sequences.channels import Channels, checked_names
-from vhem.sequences.long_table import Coded, Table, Weights, arranged, joined
+from vhem.sequences.long_table import Coded, Table, Weights, arranged, first_rows, joined
 from vhem.sequences.readers.cells import BadCellError
 from vhem.sequences.readers.roles import listed, shortened
 from vhem.sequences.readers.times import times
@@ -246,8 +246,10 @@ def arrow_coded(column: Any, name: str) -> Coded:
     _refuse_no_rows(len(encoded))
     codes, keys = np.asarray(encoded.indices.fill_null(-1), dtype=np.int64), encoded.dictionary.to_pylist()
     _refuse_missing(np.array([*keys, None], dtype=object)[codes] if codes.min() < 0 or None in keys else codes, name)
-    used, first = np.unique(codes, return_index=True)  # a dictionary may have entries that no row has, in any order
-    used = used[np.argsort(first)]
+    first = first_rows(codes, len(keys))
+    used = np.argsort(first)[: int((first < len(codes)).sum())]  # a dictionary may have others, and be in any order
+    if len(used) == len(keys) and (np.diff(used) == 1).all():
+        return Coded(codes, keys)
     place = np.empty(len(keys), dtype=np.int64)
     place[used] = np.arange(len(used))
     return Coded(place[codes], [keys[k] for k in used])
