@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 
+import pytest
 from hypothesis import settings
 
 # What a shell starts in the background ignores Ctrl-C, and so does whatever that starts: tests of Ctrl-C need it back.
@@ -19,3 +20,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.register_profile("default", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture
+def few_resamples(monkeypatch):
+    """Two resamples say whether numbers are reported correctly as well as ten."""
+    monkeypatch.setattr("vhem.cli.number._RESAMPLES", 2)
+    monkeypatch.setattr("vhem.cli.number._FOLDS", 2)
+    monkeypatch.setattr("vhem.cli.separation._RESAMPLES", 2)

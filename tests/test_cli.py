@@ -631,14 +631,6 @@ def test_shares_of_time_are_those_of_short_trials():
     assert [state["share_of_time"] for state in of_hmm(once, 4)] == [0.25, 0.75]
 
 
-@pytest.fixture
-def few_resamples(monkeypatch):
-    """Two resamples say whether numbers are reported correctly as well as ten."""
-    monkeypatch.setattr("vhem.cli.number._RESAMPLES", 2)
-    monkeypatch.setattr("vhem.cli.number._FOLDS", 2)
-    monkeypatch.setattr("vhem.cli.separation._RESAMPLES", 2)
-
-
 @pytest.mark.usefixtures("few_resamples")
 def test_numbers_of_clusters(study, clustered):
     words = ("number", clustered[0], "--clusters", "2-3", "--tau", 8, "--restarts", 2, "--seed", 1)

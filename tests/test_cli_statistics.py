@@ -100,6 +100,7 @@ def test_runs_become_spreadsheets(folder):
     assert (folder / "centres.csv").read_text().startswith("id,weight,state,startprob,to_1,to_2,mean_x,mean_y")
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_number_shows_how_separate_clusters_are(folder):
     done = run("number", folder / "out", "--clusters", "2-3", "--quiet", "--jobs", 1)
     assert done.exit_code == 0, done.output
