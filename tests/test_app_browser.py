@@ -592,7 +592,7 @@ def test_a_table_of_a_million_rows(page, tmp_path):
     print(f"first look after {seen:.1f} s, all of it after {time.monotonic() - begin:.1f} s; the page's work: {work}")
     assert first == "false"  # the beginning is shown while the rest is read
     assert "20,000 sequences of 100 people" in text_of(page)
-    assert work[path] < 4 * work[small]  # the page answers as with a small table
+    assert work[path] < 12 * work[small]  # with 2,500 times as many rows: the page is free to answer
 
 
 def work_of(page):

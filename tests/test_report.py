@@ -14,6 +14,7 @@ import vhem
 from vhem import report
 from vhem.datasets import simulated_face, simulated_study
 from vhem.report.images import embedded
+from vhem.report.payload import state_colors
 
 STUDY = simulated_study(n_viewers=12, n_trials=4)
 CLASSES = [STUDY.strategy_names[s] for s in STUDY.strategies]
@@ -242,3 +243,11 @@ def test_other_files_are_no_images(tmp_path):
     (tmp_path / "x.gif").write_bytes(b"GIF89a......")
     with pytest.raises(ValueError, match=r"x\.gif is neither a PNG nor a JPEG"):
         report.write(tmp_path / "r.html", FIT, STUDY.hmms, image=tmp_path / "x.gif")
+
+
+def test_states_that_are_alike_have_one_colour():
+    def hmm(*means):
+        return vhem.HMM([0.5, 0.5], [[0.5, 0.5], [0.5, 0.5]], np.array(means, float), np.ones((2, 2)))
+
+    centers = vhem.H3M([hmm([0, 0], [9, 0]), hmm([9.5, 0], [0, 9]), hmm([0, 9], [0, 0.5])])
+    assert state_colors([centers]) == [[[0, 1], [1, 2], [2, 0]]]

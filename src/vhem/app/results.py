@@ -23,6 +23,7 @@ from vhem.app.security import report_headers
 from vhem.app.settings import COMPARE, DRAWS, ChoiceError, explicit_roles, in_words
 from vhem.app.store import NotFoundError, Record, Store, now
 from vhem.cli.run_folder import CENTERS, HMMS, LABELS, REPORT, RUN, SUMMARY_JSON, SUMMARY_TEXT, RunFolder
+from vhem.report.payload import state_colors
 from vhem.report.side_by_side import Side, comparison_page
 
 _FILES = {LABELS, CENTERS, HMMS, SUMMARY_TEXT, SUMMARY_JSON, RUN, REPORT}
@@ -37,11 +38,11 @@ async def about(request: Request) -> Response:
     store, record = store_of(request), run_of(request)
     run, job = _finished(record), record.read()
     sizes = [len(row["members"]) for row in run.summary["clusters"]]
-    states = max(len(row["states"]) for row in run.summary["clusters"])
+    colors = 1 + max(color for center in state_colors([run.centers])[0] for color in center)
     picture, expected = store.picture(store.data(job["data"])), statistics_of(job)
     return JSONResponse(
         {
-            "sizes": sizes, "states": states, "dims": _n_dims(run.summary["clusters"][0]["states"][0]),
+            "sizes": sizes, "colors": colors, "dims": _n_dims(run.summary["clusters"][0]["states"][0]),
             "commands": commands_of(store, record), "siblings": _siblings(store, record),
             "picture": picture is not None,
             "statistics": _statistics(run.path / COMPARE), "testing": _testing(store, record), "draws": DRAWS,

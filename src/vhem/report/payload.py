@@ -23,6 +23,7 @@ _LONGEST = 400  # frames drawn per sequence; of longer ones every second, third,
 _PROBABILITIES = 4  # decimals
 _BYTES_PER_NUMBER = 7.0  # of coordinates, in JSON: an estimate that determines how many sequences are kept
 _OTHER_DECIMALS = 3  # of values that are not Gaussian
+_ALIKE = 0.5  # mean squared distance of states, in the spread of all centres' states, from which on they are not alike
 _MANY_CENTERS = 60  # with more, a table of distances between centres is of no use
 
 
@@ -41,11 +42,36 @@ def payload(content: Clustering, room: float, notes: list[str], names: Sequence[
         "restarts": [restart._asdict() for restart in content.run.restarts],
         "divergence": _divergence(content),
     }
+    for models, colors in zip(data["layers"][1:], state_colors(content.levels), strict=True):
+        for made, like in zip(models, colors, strict=True):
+            made["like"] = like
     _note_other_labels(content, notes)
     room -= len(json.dumps(data))
     room -= _add_member_models(data, content, decimals, room, notes, channels)
     _add_sequences(data, content, decimals, room, notes)
     return data
+
+
+def state_colors(levels: Sequence[H3M]) -> list[list[list[int]]]:
+    """Return the colour of each state of each centre of each level: the same if states are alike, another if not."""
+    places = [[_places(center) for center in level] for level in levels]
+    scale = np.concatenate([own for level in places for own in level]).std(axis=0) + 1e-12
+    known = np.empty((0, len(scale)))
+    colors: list[list[list[int]]] = [[] for _ in levels]
+    for made, level in zip(colors, places, strict=True):
+        for own in level:
+            apart = (((own[:, None] - known) / scale) ** 2).mean(axis=2)
+            matched = zip(*linear_sum_assignment(np.minimum(apart, _ALIKE)), strict=True)
+            pairs = {r: int(c) for r, c in matched if apart[r, c] < _ALIKE}
+            new = [s for s in range(len(own)) if s not in pairs]
+            made.append([pairs[s] if s in pairs else len(known) + new.index(s) for s in range(len(own))])
+            known = np.concatenate([known, own[new]])
+    return colors
+
+
+def _places(hmm: HMM) -> FloatArray:
+    """Return the mean of what each state emits."""
+    return np.asarray(np.einsum("sm,smd->sd", hmm.mix_weights, hmm.emissions.centre()))
 
 
 def _note_other_labels(content: Clustering, notes: list[str]) -> None:
@@ -193,7 +219,9 @@ def _add_member_models(
     models = drawn_models(content.inputs, decimals, content.tau, channels)
     labels, centers = content.labels[0], content.levels[0]
     for k, (hmm, made) in enumerate(zip(content.inputs, models, strict=True)):
-        made["like"] = likeness(hmm, centers[int(labels[k])]).tolist()
+        of_center = data["layers"][1][int(labels[k])]["like"]
+        found = likeness(hmm, centers[int(labels[k])]).tolist()
+        made["like"] = [of_center[s] if s < len(of_center) else s for s in found]
     size = len(json.dumps(models, separators=(",", ":")))
     if size > room:
         notes.append(
@@ -207,7 +235,7 @@ def _add_member_models(
 
 def likeness(hmm: HMM, center: HMM) -> IntArray:
     """Return for each state the most similar state of the centre, whose colour it gets; no two share one."""
-    means = [np.einsum("sm,smd->sd", h.mix_weights, h.emissions.centre()) for h in (hmm, center)]
+    means = [_places(h) for h in (hmm, center)]
     scale = means[1].std(axis=0) + 1e-12
     apart = (((means[0][:, None] - means[1]) / scale) ** 2).sum(axis=2)
     like = np.full(hmm.n_states, -1, dtype=np.int64)

@@ -148,11 +148,11 @@ function looks(page) {
       "aria-label": `Name of cluster ${k + 1}, ${count(n, "member")}`,
     }),
   );
-  const colors = Array.from({ length: about.states }, (_, k) =>
+  const colors = Array.from({ length: about.colors }, (_, k) =>
     el("input", {
       type: "color",
       value: ((look.colors || [])[k] || COLORS[k % COLORS.length]).toLowerCase(),
-      "aria-label": `Colour of state ${k + 1}`,
+      "aria-label": `Colour ${k + 1} of states`,
     }),
   );
   const panel = el("section", { class: "panel", "aria-labelledby": "look-title" });
@@ -188,6 +188,7 @@ function looks(page) {
       names.map((input, k) => el("label", {}, `${k + 1}`, input)),
     ),
     el("h3", {}, "Colours of the states"),
+    el("p", { class: "hint" }, "States that are alike share a colour, in the order in which they first appear."),
     el(
       "div",
       { class: "fields" },

@@ -9,8 +9,8 @@ function legend() {
   const chainText =
     " Arrows are as wide as the probability of going there next (from 5 %), loops as that of staying; the dark part of a number's ring is the probability of starting there.";
   const likeText = DATA.layers[0].length
-    ? " States of a member have the colour of the most similar state of its cluster."
-    : "";
+    ? " States that are alike have the same colour, in all clusters and members."
+    : " States that are alike have the same colour in all clusters.";
   return (
     LEGEND[DATA.channels ? "channels" : Math.min(3, DATA.dims)] +
     (DATA.dims === 2 && DATA.layers[1].some((m) => m.unsure && m.unsure.share)
