@@ -48,6 +48,7 @@ def test_compare_writes_what_a_paper_needs(folder):
     methods = (out / "methods.txt").read_text()
     assert "12 people" in methods
     assert "2 states per model" in methods
+    assert "The number of clusters was given in advance; virtual sequences had " in methods
     assert "seed 0" in methods
     made = run("report", folder / "out")
     assert made.exit_code == 0, made.output

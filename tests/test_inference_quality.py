@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zipfile
 
 import numpy as np
@@ -246,3 +247,12 @@ def test_few_data_sets_of_the_bootstrap_are_all_drawn():
     assert rule.is_over(19, 0)
     assert rule.p(19, 0) == 0.05
     assert rule.p(12, 10) == 10 / 12
+
+
+def test_wide_tables_fit_on_a_page_of_latex():
+    narrow = latex(Table("t", "Title", ["a", "b"], [["1", "2"]]))
+    assert r"\begin{tabular}{ll}" in narrow
+    wide = latex(Table("t", "Title", [f"a long heading {k}" for k in range(8)], [["1"] * 8]))
+    shares = [float(x) for x in re.findall(r"dimexpr([.\d]+)", wide)]
+    assert len(shares) == 8
+    assert sum(shares) == pytest.approx(1.0, abs=0.01)

@@ -119,7 +119,9 @@ def _methods(model: SequenceClustering, found: StatisticsRun, tests: Mapping[str
         "sequences": len(data),
         "observations": len(data.X),
         "dimensions": names,
+        "chosen": _how_chosen(found.run.summary),
     }
+    facts |= {name: x for name in ("tau", "converged") if (x := found.run.summary.get(name)) is not None}
     emissions = found.run.centers.emissions
     if not isinstance(emissions, Gaussian):
         facts["emissions"] = "; ".join(

@@ -17,6 +17,7 @@ _LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{"
           "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "²": "$^2$", "χ": r"$\chi$", "η": r"$\eta$",
           "ε": r"$\varepsilon$", "–": "--", "→": r"$\to$", "°": r"$^\circ$", "∞": r"$\infty$", "×": r"$\times$",
           "<": "$<$", ">": "$>$"}  # fmt: skip
+_LINE = 85  # letters that fit on a line of LaTeX
 _WIDE = 7  # columns above which a page is turned
 _TOGETHER = 30  # rows that are kept on one page, with their note
 
@@ -127,7 +128,7 @@ def _columns(table: Table) -> dict[str, list[Any]]:
 
 
 def latex(table: Table) -> str:
-    r"""Return a table as LaTeX, for the package booktabs.
+    r"""Return a table as LaTeX, for the packages booktabs and, if it is wide, array.
 
     Examples
     --------
@@ -145,14 +146,28 @@ def latex(table: Table) -> str:
     \par\footnotesize\textit{Note.} n = 9
     \end{table}
     """
+    form, size = _latex_columns(table)
     rows = [" & ".join(map(_escaped, row)) + r" \\" for row in table.rows]
     head = " & ".join(map(_escaped, table.columns)) + r" \\"
     note = [rf"\par\footnotesize\textit{{Note.}} {_escaped(table.note)}"] if table.note else []
     return "\n".join([
         r"\begin{table}", rf"\caption{{{_escaped(table.title)}}}", rf"\label{{tab:{table.name}}}",
-        rf"\begin{{tabular}}{{{'l' * len(table.columns)}}}", r"\toprule", head, r"\midrule", *rows, r"\bottomrule",
-        r"\end{tabular}", *note, r"\end{table}",
+        *([size] if size else []), rf"\begin{{tabular}}{{{form}}}", r"\toprule", head, r"\midrule", *rows,
+        r"\bottomrule", r"\end{tabular}", *note, r"\end{table}",
     ])  # fmt: skip
+
+
+def _latex_columns(table: Table) -> tuple[str, str]:
+    """Return the form of the columns, and the size of letters before it.
+
+    Columns are as wide as their texts or, if that is too wide for a page, shares of it, but wide enough for every word.
+    """
+    n = len(table.columns)
+    if sum(_longest(table)) + 3 * n <= _LINE:
+        return "l" * n, ""
+    shares = _shares(table)
+    form = r">{\raggedright\arraybackslash}p{\dimexpr%.3f\linewidth-2\tabcolsep\relax}"
+    return "".join(form % (share / sum(shares)) for share in shares), r"\footnotesize\setlength{\tabcolsep}{2pt}"
 
 
 def _escaped(text: str) -> str:
@@ -258,10 +273,25 @@ def _add_grid(document: Any, table: Table, widths: list[int]) -> None:
 
 
 def _widths(table: Table, whole: int) -> list[int]:
-    """Return the widths of the columns: in proportion to their longest texts, within limits."""
-    longest = [max(len(text) for text in column) for column in zip(table.columns, *table.rows, strict=True)]
-    shares = [min(max(n, 6), 34) for n in longest]
+    """Return the widths of the columns."""
+    shares = _shares(table)
     return [int(whole * share / sum(shares)) for share in shares]
+
+
+def _shares(table: Table) -> list[int]:
+    """Return the widths of the columns in letters: in proportion to their longest texts, with room for every word."""
+    words = [max(len(word) for text in column for word in text.split() or [""]) for column in _by_column(table)]
+    return [max(word + 3, min(whole, 24)) for word, whole in zip(words, _longest(table), strict=True)]
+
+
+def _longest(table: Table) -> list[int]:
+    """Return the length of the longest text of every column."""
+    return [max(len(text) for text in column) for column in _by_column(table)]
+
+
+def _by_column(table: Table) -> list[tuple[str, ...]]:
+    """Return the texts of every column, its name first."""
+    return list(zip(table.columns, *table.rows, strict=True))
 
 
 def _rules(cell: Any, top: bool, bottom: bool) -> None:
