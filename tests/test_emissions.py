@@ -28,6 +28,7 @@ from vhem.emissions import (
 )
 from vhem.emissions.components import pooled
 from vhem.kernels.models import Models
+from vhem.kernels.moments import group_moments
 from vhem.kernels.reduction import BaseModels
 
 LEAD = (2, 3)
@@ -554,3 +555,14 @@ def test_even_frames_have_the_expected_statistics(name):
         random, even = many[200_000 * k : 200_000 * (k + 1)], features[index == k]
         off = np.abs(np.nanmean(even, axis=0) - np.nanmean(random, axis=0))
         assert (off < 0.02 * np.nanstd(random, axis=0) + 0.004).all()
+
+
+def test_moments_of_indicators_follow_from_counts():
+    rng = np.random.default_rng(0)
+    X, offsets = rng.integers(0, 5, (200, 2)).astype(float), np.array([0, 10, 20, 90, 200])
+    X[3, 0] = X[10:20, 1] = np.nan
+    categories = Categorical.of(np.full((2, 5), 0.2))
+    for mine, through_features in zip(
+        categories.feature_moments(X, offsets), group_moments(categories.features(X), offsets), strict=True
+    ):
+        assert np.allclose(mine, through_features, rtol=0, atol=1e-13)

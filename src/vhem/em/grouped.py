@@ -201,7 +201,8 @@ class Scale(NamedTuple):
         is used as the deviation, or one if they are zero.
         """
         offsets = batch.frame_offsets
-        count, mean, squares, extremes = group_moments(batch.features, offsets)
+        known = batch.emissions.feature_moments(batch.X, offsets)
+        count, mean, squares, extremes = group_moments(batch.features, offsets) if known is None else known
         largest = extremes.max(axis=0)
         total = np.maximum(count.sum(axis=0), 1.0)
         overall = (count * mean).sum(axis=0) / total

@@ -124,6 +124,17 @@ class Categorical(LinearFamily):
         table = np.concatenate([table, np.full((1, table.shape[1]), np.nan)])  # code -1: missing
         return np.asarray(table[codes].reshape(N, d * table.shape[1]))
 
+    def feature_moments(self, X: FloatArray, offsets: IntArray) -> tuple[FloatArray, ...] | None:
+        """Return the moments of indicators, which follow from the shares of the categories."""
+        if self.n_categories > _MOST_FEATURES:
+            return None
+        K = len(offsets) - 1
+        sums = self.sums_by_label(X, np.repeat(np.arange(K), np.diff(offsets)), K)
+        n = np.broadcast_to(sums.sum(axis=-1, keepdims=True), sums.shape)
+        share = sums / np.maximum(n, 1.0)
+        made = (n, share / np.sqrt(2), 0.5 * sums * (1 - share), (sums > 0) / np.sqrt(2))
+        return tuple(np.asarray(a, np.float64).reshape(K, -1) for a in made)
+
     @property
     def own_units(self) -> BoolArray:
         """All: indicators are comparable."""
@@ -172,7 +183,8 @@ class Categorical(LinearFamily):
         V, out = self.n_categories, np.empty((n, self.n_dims, self.n_categories))
         for j in range(self.n_dims):
             seen = ~np.isnan(X[:, j])
-            place = labels[seen] * V + X[seen, j].astype(np.int64)
+            rows = slice(None) if seen.all() else seen
+            place = labels[rows] * V + X[rows, j].astype(np.int64)
             out[:, j] = np.bincount(place, minlength=n * V).reshape(n, V)
         return out
 

@@ -133,6 +133,14 @@ class Components(Block):
     def features(self, X: FloatArray) -> FloatArray:
         """Return numbers, (T, n), in which frames of different components lie apart: for k-means. NaN is missing."""
 
+    def feature_moments(self, X: FloatArray, offsets: IntArray) -> tuple[FloatArray, ...] | None:
+        """Return counts, means, squared deviations and largest sizes of each group's features, (K, n).
+
+        None if there is no shorter way than through the features.
+        """
+        del X, offsets
+        return None
+
     @property
     def own_units(self) -> BoolArray:
         """Which features are comparable as they are; the others are divided by their standard deviation."""
