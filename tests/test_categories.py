@@ -293,3 +293,12 @@ def test_reading_categories_takes_at_most_twice_as_long_as_numbers(tmp_path):
         return best
 
     assert seconds(path=names, categories="x") < 2 * seconds(path=numbers)
+
+
+def test_a_wide_table_of_text_is_not_read_as_single_rows(tmp_path):
+    rows = ["person,m1,m2,m3", *(f"{i},school,work,{'work' if i % 2 else 'school'}" for i in range(5))]
+    (tmp_path / "life.csv").write_text("\n".join(rows))
+    with pytest.raises(
+        ValueError, match="one row per sequence; name the columns of the sequences with wide, as a range m1:m3"
+    ):
+        vhem.read_sequences(tmp_path / "life.csv", id="person")

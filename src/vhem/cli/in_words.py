@@ -53,12 +53,24 @@ def input_text(found: Input) -> str:
     names = found.feature_names or [f"{Count(numbers['dimensions']):dimension}"]
     categories = numbers.get("categories", {})
     names = [f"{name} ({_counted(categories[name])})" if name in categories else name for name in names]
-    return f"Read {what}{missing}; values: {', '.join(names[:8])}{' …' if len(names) > 8 else ''}."
+    return f"Read {what}{missing}; values: {_few(names)}{_other_columns(numbers['columns'])}."
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (" …" if len(names) > 8 else "")
+
+
+def _other_columns(columns: dict[str, Any]) -> str:
+    """Return by what rows were sorted, and which columns have no part in anything."""
+    order = f"; in order of {columns['time']}" if columns.get("time") else ""
+    return order + (f"; not used: {_few(columns['ignored'])}" if columns.get("ignored") else "")
 
 
 def _counted(names: list[str]) -> str:
     """Return how many categories there are, and which, if they are few."""
-    return f"{len(names)} categories" + (f": {', '.join(names)}" if len(names) <= _FEW else "")
+    return ("1 category" if len(names) == 1 else f"{len(names)} categories") + (
+        f": {', '.join(names)}" if len(names) <= _FEW else ""
+    )
 
 
 def restarts_found_best(fit: Any) -> tuple[int, int]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import InputError
-from vhem.plotting.style import COLORS, axes_or_new, picture, text_size
+from vhem.plotting.style import CATEGORY_COLORS, axes_or_new, picture, text_size
 from vhem.sequences import Sequences
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def shares_over_time(codes: IntArray, weights: FloatArray, n: int) -> FloatArray
 
 def category_color(k: int) -> str:
     """Return the colour of the k-th category: eight distinct ones, then lighter, then darker ones."""
-    base = np.array([int(COLORS[k % 8][i : i + 2], 16) for i in (1, 3, 5)], dtype=float)
+    base = np.array([int(CATEGORY_COLORS[k % 8][i : i + 2], 16) for i in (1, 3, 5)], dtype=float)
     lighter = {0: 0.0, 1: 0.5, 2: -0.4}.get(k // 8 % 3, 0.0)
     mixed = base + (255 - base) * lighter if lighter >= 0 else base * (1 + lighter)
     return "#" + "".join(f"{round(v):02x}" for v in mixed)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's colours, distinct for colour-blind readers; hatches and dashes make them distinct in grayscale too.
 COLORS = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#999999"]
+# Of categories, so that they are not mistaken for states: Tol's light scheme.
+CATEGORY_COLORS = ["#77AADD", "#EE8866", "#BBCC33", "#FFAABB", "#44BB99", "#EEDD88", "#99DDFF", "#AAAA00"]
 _HATCHES = ["", "///", "...", "\\\\\\", "xxx", "++", "oo", "--"]
 _DASHES: list[Any] = ["-", (0, (5, 1.5)), (0, (1.5, 1)), (0, (6, 1.5, 1, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (9, 3))]
 #: A sequential map that rises evenly in lightness, so it reads the same in grayscale and for colour-blind readers.

@@ -25,7 +25,7 @@ from vhem.report import facts
 from vhem.report.clustering import Clustering, clustering
 from vhem.report.images import embedded
 from vhem.report.payload import as_script, payload
-from vhem.sequences import SequencesLike
+from vhem.sequences import Sequences, SequencesLike
 
 _SCRIPTS = (
     "drawing.js",
@@ -147,6 +147,8 @@ def write(
     """
     checked_path(path)
     content = clustering(fit, hmms, sequences, groups, classes, statistics)
+    if names is None and isinstance(sequences, Sequences) and sequences._channels is not None:
+        names = sequences.channels
     said = [str(getattr(warning, "message", warning)) for warning in warnings]
     return write_clustering(
         path, content, image=image, extent=extent, names=names, title=title, command=command,

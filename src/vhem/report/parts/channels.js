@@ -20,13 +20,18 @@ function channelPanel(channel, shares, model, faint) {
   return [title, ...(kinds[channel.kind] || drawChannelCurves)(channel, shares, model, faint)];
 }
 const shareAtLeft = (x, y, text) => svg("text", { class: "tick", x, y: y + 3, "text-anchor": "end" }, text);
-function upright(shares) {
-  // the scale of a panel: up to its highest share
-  const top = Math.max(...shares.flat(), 1e-12) * 1.05;
+function highest(channel) {
+  // the highest share of a channel in any cluster: panels are there to be compared
+  const c = DATA.channels.indexOf(channel);
+  channel.top ??= Math.max(...DATA.layers.slice(1).flat().flatMap((m) => (m.channels ? m.channels[c].flat() : [])), 1e-12);
+  return channel.top;
+}
+function upright(channel, shares) {
+  const top = Math.max(...shares.flat(), highest(channel)) * 1.05;
   return [top, (p) => PANEL.base - (Math.min(p, top) / top) * (PANEL.base - 20)];
 }
 function drawBars(channel, shares, model) {
-  const [top, Y] = upright(shares),
+  const [top, Y] = upright(channel, shares),
     n = channel.values.length,
     step = (PANEL.width - PANEL.left - 10) / n,
     width = (0.82 * step) / shares.length;
@@ -73,7 +78,7 @@ const bands = (n, step) =>
     }),
   );
 function drawChannelCurves(channel, shares, model, faint) {
-  const [, Y] = upright(shares),
+  const [, Y] = upright(channel, shares),
     low = channel.values[0],
     high = channel.values[channel.values.length - 1] || 1;
   const X = (v) => PANEL.left + ((v - low) / (high - low || 1)) * (PANEL.width - PANEL.left - 10);
@@ -87,7 +92,7 @@ function drawChannelCurves(channel, shares, model, faint) {
   return [...lines, ...areas, ...axis(X, low, high, PANEL.base, "")];
 }
 function drawRose(channel, shares, model) {
-  const top = Math.max(...shares.flat(), 1e-12),
+  const top = Math.max(...shares.flat(), highest(channel)),
     [x, y, r] = [PANEL.width / 2, 78, 56];
   const shapes = shares.map((row, s) => {
     const c = color(stateColor(model, s));

@@ -1,5 +1,7 @@
 // What the report and the app share: colours, elements whose text is always text, numbers as people read them.
 const COLORS = ["#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7", "#999999"];
+// Categories have their own, lighter ones, so that they are not mistaken for states: Tol's light scheme.
+const CATEGORY_COLORS = ["#77AADD", "#EE8866", "#BBCC33", "#FFAABB", "#44BB99", "#EEDD88", "#99DDFF", "#AAAA00"];
 const byId = (id) => document.getElementById(id);
 
 function fill(node, attributes, children) {
@@ -38,8 +40,8 @@ function categoryColor(k) {
     [0, 0],
     [255, 0.5],
     [0, 0.4],
-  ][Math.floor(k / COLORS.length) % 3];
-  const hex = COLORS[k % COLORS.length];
+  ][Math.floor(k / CATEGORY_COLORS.length) % 3];
+  const hex = CATEGORY_COLORS[k % CATEGORY_COLORS.length];
   const mixed = [1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * (1 - part) + towards * part));
   return `rgb(${mixed.join(", ")})`;
 }

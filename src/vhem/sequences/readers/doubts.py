@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from vhem._support.arrays import FloatArray
-from vhem._support.errors import Count, InputWarning, warn
+from vhem._support.errors import Count, InputError, InputWarning, warn
 from vhem.sequences.channels import quoted
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.options import Reading
@@ -19,9 +19,12 @@ _FEW = 3  # with fewer rows or sequences, nothing is surprising
 def warn_of_doubts(reading: Reading) -> None:
     """Warn about what a reader cannot know to be wrong, but a user would want to know."""
     sequences, names = reading.sequences, reading.roles.values
+    single = len(sequences) >= _FEW and sequences.lengths.max() == 1
+    if single and len(reading.roles.guessed) >= _FEW:
+        _refuse_wide(len(sequences), list(reading.roles.guessed))
     if reading.roles.guessed:
         _warn_of_guessed(sequences, reading.roles.guessed)
-    if len(sequences) >= _FEW and sequences.lengths.max() == 1:
+    if single:
         _warn_of_single_frames(len(sequences), reading.roles.id)
     low, high = np.fmin.reduce(sequences.X), np.fmax.reduce(sequences.X)  # NaN if a column has no value
     constant = np.flatnonzero((low == high) & (len(sequences.X) >= _FEW))
@@ -40,6 +43,17 @@ def warn_of_doubts(reading: Reading) -> None:
     for edge in (low, high):
         for j in np.flatnonzero(np.isin(edge, _CODES) & (low < high) & numeric):
             _warn_of_code(sequences.X[:, j], edge[j], names[j])
+
+
+def _refuse_wide(n: int, columns: list[str]) -> None:
+    raise InputError(
+        "each of the {n:sequence} has a single row, with text in {k} columns, {columns}: this looks like a table with one "
+        "row per sequence",
+        "name the columns of the sequences with {wide}, as a range {first}:{last}",
+        "if each row is an observation, choose {id} so that the rows of a sequence share it, and name the columns of "
+        "{categories}",
+        n=Count(n), k=len(columns), columns=shortened(columns), first=columns[0], last=columns[-1],
+    )  # fmt: skip
 
 
 def _warn_of_guessed(sequences: Sequences, columns: tuple[str, ...]) -> None:
