@@ -47,8 +47,8 @@ def warn_of_doubts(reading: Reading) -> None:
 
 def _refuse_wide(n: int, columns: list[str]) -> None:
     raise InputError(
-        "each of the {n:sequence} has a single row, with text in {k} columns, {columns}: this looks like a table with one "
-        "row per sequence",
+        "each of the {n:sequence} has a single row, with text in {k} columns, {columns}: this looks like a table with"
+        " one row per sequence",
         "name the columns of the sequences with {wide}, as a range {first}:{last}",
         "if each row is an observation, choose {id} so that the rows of a sequence share it, and name the columns of "
         "{categories}",
