@@ -68,11 +68,15 @@ OF_HMMS: dict[str, tuple[dict[str, Any], list[Switch]]] = {
     "without items that vary": ({}, [NO_VARYING]),
 }
 OF_SEQUENCES: dict[str, tuple[dict[str, Any], list[Switch]]] = {
+    "Ward's parts, EM on the sequences": ({}, [NO_NEIGHBOURS, NO_VARYING, NO_SEARCH]),
+    "+ neighbours only": ({}, [NO_VARYING, NO_SEARCH]),
+    "+ items that vary only": ({}, [NO_NEIGHBOURS, NO_SEARCH, NO_VOTE]),
+    "+ items that vary, vote only": ({}, [NO_NEIGHBOURS, NO_SEARCH]),
     "everything": ({}, []),
     "without neighbours": ({}, [NO_NEIGHBOURS]),
     "without the vote": ({}, [NO_VOTE]),
     "without the search": ({}, [NO_SEARCH]),
-    "without items that vary, search and vote": ({}, [NO_VARYING]),
+    "without items that vary (and no vote)": ({}, [NO_VARYING]),
 }
 
 

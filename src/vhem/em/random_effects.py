@@ -92,10 +92,19 @@ class Matches(NamedTuple):
         made[self.item, self.cluster] = values
         return made
 
-    def summed(self, z: FloatArray, values: FloatArray) -> FloatArray:
+
+class Shares:
+    """How much pairs of an item and a cluster count."""
+
+    def __init__(self, matches: Matches, z: FloatArray) -> None:
+        self.cluster, self.z = matches.cluster, z
+        self._sums = csr_array((z, (matches.cluster, np.arange(len(z)))), shape=(matches.n_clusters, len(z)))
+        self.sizes = self.summed(np.ones(len(z)))  #: (K,) Σ_i z_ij
+
+    def summed(self, values: FloatArray) -> FloatArray:
         """Return Σ_i z_ij values_ij, (K, …)."""
-        shares = csr_array((z, (self.cluster, np.arange(len(z)))), shape=(self.n_clusters, len(z)))
-        return np.asarray(shares @ values.reshape(len(z), -1)).reshape(self.n_clusters, *values.shape[1:])
+        rows = np.asarray(self._sums @ values.reshape(len(values), -1))
+        return rows.reshape(-1, *values.shape[1:])
 
 
 class Posterior(NamedTuple):
@@ -200,9 +209,9 @@ class VaryingItems(Problem[Varied, Assigned]):
         del anchors
         kept = self._kept(state.matches, expected.scores)
         c, matches, sums = state.centers, state.matches.take(kept), sums.take(kept)
-        z = expected.responsibilities[matches.item, matches.cluster]
+        shares = Shares(matches, expected.responsibilities[matches.item, matches.cluster])
         q = self.posterior(c.of(matches.cluster), sums, self.precision(state.posterior.take(kept)))
-        c, sums = self.maximised(c, sums, q, matches, z)
+        c, sums = self.maximised(c, sums, q, shares)
         return Step(Varied(c, self.posterior(c.of(matches.cluster), sums, self.precision(q)), matches))
 
     def _kept(self, matches: Matches, scores: FloatArray) -> IntArray:
@@ -251,25 +260,23 @@ class VaryingItems(Problem[Varied, Assigned]):
         gammas = gammas + a0 * (np.log(q.rate) - np.log(b0)) + self.precision(q) * (b0 - q.rate)
         return np.asarray(means + gammas.sum((-1, -2)) + divergence_of_rows(q.alpha, c.loyalty * c.transmat))
 
-    def maximised(
-        self, c: Effects, s: ItemSums, q: Posterior, matches: Matches, z: FloatArray
-    ) -> tuple[Effects, ItemSums]:
+    def maximised(self, c: Effects, s: ItemSums, q: Posterior, shares: Shares) -> tuple[Effects, ItemSums]:
         """Return new centres and amounts of variation, and the sums about the new means."""
-        spread, n, precision = c.spread[matches.cluster], s.n_frames[..., None], self.precision(q)
+        spread, n, precision = c.spread[shares.cluster], s.n_frames[..., None], self.precision(q)
         # Items' own means count by how well they are known: 1 / (T + 1 / (n E λ)).
         w = 1 / (spread + 1 / np.maximum(n * precision, _TINY))
-        shift = matches.summed(z, w * s.first / np.maximum(n, _TINY)) / np.maximum(matches.summed(z, w), 1e-300)
-        moved = shift[matches.cluster]
+        shift = shares.summed(w * s.first / np.maximum(n, _TINY)) / np.maximum(shares.summed(w), 1e-300)
+        moved = shift[shares.cluster]
         s = s._replace(first=s.first - n * moved, second=s.second - moved * (2 * s.first - n * moved))
         v = 1 / (1 / spread + n * precision)
-        moments = matches.summed(z, (v * precision * s.first) ** 2 + v)
-        mass, total = matches.summed(z, np.ones(len(z))), matches.summed(z, precision)
+        moments = shares.summed((v * precision * s.first) ** 2 + v)
+        mass, total = shares.sizes, shares.summed(precision)
         variances = np.maximum(mass[:, None, None] / np.maximum(total, 1e-300), self.floor)
-        gap = mass[:, None, None] * (np.log(variances) + 1) - variances * total + matches.summed(z, _log_precision(q))
-        mean_gap = float(gap.sum() / (z.sum() * c.means[0].size))
+        gap = mass[:, None, None] * (np.log(variances) + 1) - variances * total + shares.summed(_log_precision(q))
+        mean_gap = float(gap.sum() / (shares.z.sum() * c.means[0].size))
         alike = root_of(lambda k: float(np.log(k / 2) - digamma(k / 2)) + mean_gap, *_ALIKE_RANGE)
         spread = np.maximum(_spread(moments, mass, variances), _LEAST_SPREAD * variances)
-        made = new_chain(c, s, matches, z)
+        made = new_chain(c, s, shares)
         return made._replace(means=c.means + shift, variances=variances, spread=spread, alike=alike), s
 
 
@@ -309,11 +316,11 @@ def adapted_rows(c: Effects, q: Posterior, loss: FloatArray, gaussian: Gaussian)
     return Models(c.startprob * loss, trans, np.ones((P, S, 1)), gaussian, np.full(P, S, dtype=np.int64))
 
 
-def new_chain(c: Effects, s: ItemSums, matches: Matches, z: FloatArray) -> Effects:
+def new_chain(c: Effects, s: ItemSums, shares: Shares) -> Effects:
     """Return the centres with new weights, starts, transitions and loyalty."""
-    trans, loyalty = _transitions(c, s.trans, matches, z)
-    start = matches.summed(z, s.start) + 1e-3 * (c.startprob > 0)
-    weights = (matches.summed(z, np.ones(len(z))) + _TINY) / z.sum()
+    trans, loyalty = _transitions(c, s.trans, shares)
+    start = shares.summed(s.start) + 1e-3 * (c.startprob > 0)
+    weights = (shares.sizes + _TINY) / shares.z.sum()
     return c._replace(weights=weights, startprob=start / start.sum(-1, keepdims=True), transmat=trans, loyalty=loyalty)
 
 
@@ -341,14 +348,14 @@ def root_of(slope: Callable[[float], float], low: float, high: float) -> float:
     return float(np.sqrt(low * high))
 
 
-def _transitions(c: Effects, counts: FloatArray, matches: Matches, z: FloatArray) -> tuple[FloatArray, float]:
+def _transitions(c: Effects, counts: FloatArray, shares: Shares) -> tuple[FloatArray, float]:
     """Return transitions and loyalty after one step of Minka's fixed point for Dirichlet-multinomials."""
     possible = c.transmat > 0
     a = np.where(possible, c.loyalty * c.transmat, 1.0)
-    gains = digamma(a[matches.cluster] + counts) - digamma(a)[matches.cluster]
-    up = np.where(possible, a * matches.summed(z, gains), 0.0)
+    gains = digamma(a[shares.cluster] + counts) - digamma(a)[shares.cluster]
+    up = np.where(possible, a * shares.summed(gains), 0.0)
     rows = up.sum(-1, keepdims=True)
     trans = np.where(possible, np.maximum(up, 1e-6 * rows), 0.0)
     trans = np.where(rows > _TINY, trans / np.maximum(trans.sum(-1, keepdims=True), 1e-300), c.transmat)
-    down = (z[:, None] * (digamma(c.loyalty + counts.sum(-1)) - digamma(c.loyalty))).sum()
+    down = (shares.z[:, None] * (digamma(c.loyalty + counts.sum(-1)) - digamma(c.loyalty))).sum()
     return trans, float(np.clip(up.sum() / max(down, _TINY), *_LOYALTY_RANGE))

@@ -17,8 +17,8 @@ from vhem.em.random_effects import (
     SPREAD,
     Effects,
     ItemSums,
-    Matches,
     Posterior,
+    Shares,
     VaryingItems,
     adapted_rows,
     divergence_of_rows,
@@ -58,9 +58,11 @@ class FullVaryingItems(VaryingItems):
 
     def adapted(self, c: Effects, q: Posterior) -> Models:
         """Return the HMMs exp(E log ·)."""
-        precision = self.precision(q)
-        lost = _log_precision(q) - np.linalg.slogdet(precision)[1] - _trace(precision, q.variance)
-        gaussian = Gaussian((c.means + q.mean)[:, :, None], _inverse(precision)[:, :, None])
+        d, nu = q.mean.shape[-1], q.shape[..., 0]
+        # E log|Λ| - log|E Λ|, in which log|B| cancels
+        lost = digamma((nu[..., None] - np.arange(d)) / 2).sum(-1) - d * np.log(nu / 2)
+        lost = lost - _trace(self.precision(q), q.variance)
+        gaussian = Gaussian((c.means + q.mean)[:, :, None], (q.rate / q.shape[..., None])[:, :, None])
         return adapted_rows(c, q, np.exp(0.5 * lost), gaussian)
 
     def divergence(self, c: Effects, q: Posterior) -> FloatArray:
@@ -76,28 +78,26 @@ class FullVaryingItems(VaryingItems):
         wishart = wishart + 0.5 * (nu - k) * digamma((nu[..., None] - np.arange(d)) / 2).sum(-1)
         return np.asarray(means + wishart.sum(-1) + divergence_of_rows(q.alpha, c.loyalty * c.transmat))
 
-    def maximised(
-        self, c: Effects, s: ItemSums, q: Posterior, matches: Matches, z: FloatArray
-    ) -> tuple[Effects, ItemSums]:
+    def maximised(self, c: Effects, s: ItemSums, q: Posterior, shares: Shares) -> tuple[Effects, ItemSums]:
         """Return new centres and amounts of variation, and the sums about the new means."""
-        precision, n, d = self.precision(q), matches.summed(z, np.ones(len(z))), c.means.shape[-1]
-        shift = _shift(c, s, precision, matches, z)
-        s = _about(s, shift[matches.cluster])
-        m, v = _effects(c.spread[matches.cluster], s, precision)
-        moments = matches.summed(z, _outer(m) + v).sum(1)  # (K, d, d)
-        variances = self._variances(c, matches.summed(z, precision), n)
+        precision, n, d = self.precision(q), shares.sizes, c.means.shape[-1]
+        shift = _shift(c, s, precision, shares)
+        s = _about(s, shift[shares.cluster])
+        m, v = _effects(c.spread[shares.cluster], s, precision)
+        moments = shares.summed(_outer(m) + v).sum(1)  # (K, d, d)
+        variances = self._variances(c, shares.summed(precision), n)
         S, size = c.means.shape[1], np.einsum("...aa->...a", variances).mean(1)
         share = (np.einsum("...aa->...a", moments) / size).sum(0) / (n.sum() * S)
         spread = (moments + SHRINK * (share * size)[..., None] * np.eye(d)) / (n * S + SHRINK)[:, None, None]
         spread = np.broadcast_to(spread[:, None], variances.shape) + 1e-4 * variances
-        gap = n[:, None] * (np.linalg.slogdet(variances)[1] + d) - _trace(variances, matches.summed(z, precision))
-        gap = (gap + matches.summed(z, _log_precision(q))).sum() / (n.sum() * S)
+        gap = n[:, None] * (np.linalg.slogdet(variances)[1] + d) - _trace(variances, shares.summed(precision))
+        gap = (gap + shares.summed(_log_precision(q))).sum() / (n.sum() * S)
 
         def slope(kappa: float) -> float:
             return float(d * np.log(kappa / 2) - digamma((kappa - np.arange(d)) / 2).sum() + gap)
 
         alike = root_of(slope, d + 1.0, _MOST_ALIKE)
-        made = new_chain(c, s, matches, z)
+        made = new_chain(c, s, shares)
         return made._replace(means=c.means + shift, variances=variances, spread=spread, alike=alike), s
 
     def _variances(self, c: Effects, total: FloatArray, n: FloatArray) -> FloatArray:
@@ -145,14 +145,14 @@ def _effects(spread: FloatArray, s: ItemSums, precision: FloatArray) -> tuple[Fl
     return np.einsum("...ab,...bc,...c->...a", v, precision, s.first), v
 
 
-def _shift(c: Effects, s: ItemSums, precision: FloatArray, matches: Matches, z: FloatArray) -> FloatArray:
+def _shift(c: Effects, s: ItemSums, precision: FloatArray, shares: Shares) -> FloatArray:
     """Return how far the means move: items' own means count by W = (T + (n Λ)⁻¹)⁻¹ = T⁻¹ - T⁻¹ v T⁻¹."""
-    d, inverse = c.means.shape[-1], _inverse(c.spread)[matches.cluster]
+    d, inverse = c.means.shape[-1], _inverse(c.spread)[shares.cluster]
     v = _inverse(inverse + s.n_frames[..., None, None] * precision)
     W = inverse - inverse @ v @ inverse
     own = s.first / np.maximum(s.n_frames[..., None], 1e-9)
-    right = matches.summed(z, (W @ own[..., None])[..., 0])
-    total = matches.summed(z, W)
+    right = shares.summed((W @ own[..., None])[..., 0])
+    total = shares.summed(W)
     ridge = (1e-9 * np.trace(total, axis1=-2, axis2=-1)[..., None, None] + 1e-300) * np.eye(d)
     return np.asarray(np.linalg.solve(total + ridge, right[..., None])[..., 0])
 
