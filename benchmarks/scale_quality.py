@@ -39,7 +39,7 @@ SYSTEMS = {
         VHEM(K, S, tau=T, random_state=0).fit(fit_hmms(X, S, random_state=0)).centers_
     ),
     "in parts": in_parts,
-    "in parts, one pass of EM over all data": lambda X: in_parts(X, n_passes=1),
+    "in parts, polished": lambda X: in_parts(X, polish=True),
     "in parts, no sample": lambda X: in_parts(X, n_sample=0),
     'in parts, local="hmms"': lambda X: in_parts(X, local="hmms"),
 }

@@ -17,6 +17,7 @@ import numpy as np
 from hmmlearn.hmm import GaussianHMM
 
 from vhem import H3M, HMM, MixtureOfHMMs, Sequences, fit_hmms
+from vhem.kernels.counting import Pairs, expectations
 
 PLAIN = {"reg_covar": 0.0, "startprob_prior": 0.0, "transmat_prior": 0.0, "covars_prior": 0.0}
 
@@ -100,6 +101,17 @@ def one_long_sequence(T=1_000_000, d=10, S=8):
     print(f"{'':36}memory beyond the data: {memory / (8 * S):.1f} floats x S per frame (wanted: under 4)")
 
 
+def on_two_threads(T=1_000_000, d=10, S=8):
+    hmm = random_hmm(np.random.default_rng(1), S, d)
+    x = Sequences([hmm.sample(1, T, random_state=0)[0]])
+    pairs, weights, models = Pairs.crossed(x.lengths, 1), np.ones(1), H3M([hmm]).parameters
+    one, two = (
+        best_time(lambda n=n: expectations(models, x.X, x.offsets, pairs, weights, n), 5, time.perf_counter)[0]
+        for n in (1, 2)
+    )
+    row(f"one sequence of {T} frames, two threads", one, two, "1.7")
+
+
 def em_h3m(n=5000, K=10, T=50, d=3, S=3, n_iter=10):
     rng = np.random.default_rng(2)
     h3m = H3M([random_hmm(rng, S, d) for _ in range(K)])
@@ -125,3 +137,4 @@ if __name__ == "__main__":
     one_long_sequence()
     print(f"{'threads (wall-clock time)':42}{'one':>12}{'two':>12}{'ratio':>10}")
     em_h3m()
+    on_two_threads()

@@ -13,7 +13,7 @@ from sklearn.base import ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.checks import check_choice, check_integer
+from vhem._support.checks import check_choice, check_flag, check_integer
 from vhem._support.errors import Count, FitWarning, InputError, warn
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
@@ -42,9 +42,9 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from data of any size, part by part.
 
     Every part is summarised separately by a few HMMs. Summaries are merged by VHEM, in a tree, and finally into
-    `n_components` HMMs; these are refined by EM on a random sample of all sequences, and polished by EM on all of them,
-    for which parts are read again. Only one part per worker is in memory at a time, along with a few thousand HMMs and
-    the sample, however large the data.
+    `n_components` HMMs; these are refined by EM on a random sample of all sequences and, if wanted, polished by EM on
+    all of them, for which parts are read again. Only one part per worker is in memory at a time, along with a few
+    thousand HMMs and the sample, however large the data.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
         n_virtual: float = 1.0,
         n_sample: int = 5000,
         n_passes: int | None = None,
-        polish: bool = True,
+        polish: bool = False,
         n_init: int = 12,
         max_iter: int = 100,
         tol: float = 1e-5,
@@ -337,6 +337,7 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
             raise InputError("{n_passes} needs a sample, which gives the scale of the data", "set {n_sample} above 0")
         n_intermediate = max(16, 2 * self.n_components) if self.n_intermediate is None else self.n_intermediate
         check_integer("n_intermediate", n_intermediate, self.n_components)
+        check_flag("polish", self.polish)
         check_choice("local", self.local, ("mixture", "hmms"))
         check_choice("missing", self.missing, ("marginalise", "refuse"))
         check_choice("on_error", self.on_error, ("raise", "skip"))
