@@ -8,8 +8,8 @@ the expected logs of probabilities sum to less than one, and a state's own loss 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -88,6 +88,10 @@ class VariationalClusters(Problem[Clusters, Assigned]):
     def frames(self) -> FloatArray:  # type: ignore[override]
         """Virtual frames of all base models."""
         return np.array([self.base.virtual_frames])
+
+    def for_one_run(self) -> Self:
+        """Return the problem with a memory from one E-step to the next."""
+        return replace(self, base=self.base.for_one_run())
 
     def reduced(self, q: ClusterBeliefs, anchors: Any = None, responsibilities: bool = False) -> Reduction:
         """Return VHEM's E-step with expected logs."""

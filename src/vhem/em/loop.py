@@ -68,6 +68,10 @@ class Problem(ABC, Generic[State, Expected]):
         """Iterate in place, without the loop, as long as nothing needs closer attention."""
         del state, bounds, n_iter, limits
 
+    def for_one_run(self) -> Self:
+        """Return the problem as one run solves it: with a memory of its own, if it has one."""
+        return self
+
     def take(self, state: State, expected: Expected, rows: IntArray) -> tuple[Self, State, Expected]:
         """Return the problem, state and E-step of some members."""
         raise NotImplementedError(f"{type(self).__name__} has one member")
@@ -165,6 +169,7 @@ Watch = Callable[[IntArray, FloatArray, BoolArray], None]  # iterations, bounds 
 
 def run(problem: Problem[Any, Any], state: Any, limits: Limits, watch: Watch = lambda *_: None) -> Run:
     """Iterate from `state`; `watch` is called after every E-step."""
+    problem = problem.for_one_run()
     n = len(problem.frames)
     result = Run([], [], np.zeros(n, np.int64), np.zeros(n, bool), np.zeros(n, np.int64), False)
     active, before, n_iter = np.arange(n), np.full(n, -np.inf), np.zeros(n, np.int64)

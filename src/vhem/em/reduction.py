@@ -62,6 +62,10 @@ class ReductionProblem(Problem[Centers, Reduction]):
         """Whether nothing is added to the variances."""
         return self.reg_covar == 0
 
+    def for_one_run(self) -> Self:
+        """Return the problem with a memory from one E-step to the next."""
+        return replace(self, base=self.base.for_one_run())
+
     def e_step(self, state: Centers) -> Reduction:
         """Return the bound and the sums."""
         return self.count(state, None, None)

@@ -29,6 +29,11 @@ class Shards(NamedTuple):
         kept = executor.keep(_cut(base), "vhem-shard")
         return Shards(kept, executor, float(base.counts.sum()) * base.tau)
 
+    def for_one_run(self) -> Shards:
+        """Return the shards with a memory from E-step to E-step, if they are in this process."""
+        here = isinstance(self.executor, SerialExecutor | ThreadsExecutor)
+        return self._replace(kept=[base.for_one_run(len(self.kept)) for base in self.kept]) if here else self
+
     def e_step(
         self,
         reduced: Models,

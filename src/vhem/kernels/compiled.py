@@ -15,6 +15,7 @@ from vhem._support.arrays import AnyIntArray, FloatArray, IntArray
 from vhem.emissions.components import Components
 from vhem.emissions.gaussian import Gaussian, GaussianPrior
 from vhem.kernels import parts
+from vhem.kernels.carried import Carried
 from vhem.kernels.engine import engine
 from vhem.kernels.maximise import Prior
 from vhem.kernels.models import Models, ModelSums, Pieces
@@ -198,6 +199,7 @@ def e_step(
     n_threads: int,
     n_mixtures: int = 1,
     pieces: Pieces | None = None,
+    carried: Carried | None = None,
 ) -> tuple[FloatArray, FloatArray, ModelSums, FloatArray | None, int, int]:
     """Return what `vhem.kernels.reduction.Reduction` has: VHEM's bounds, and the sums that its M-step needs."""
     module = engine().module
@@ -218,8 +220,19 @@ def e_step(
         responsibilities=z,
         run=_run(module, n_threads, _reduction_work(base, reduced, tau)),
         **_pieces(module, pieces),
+        **_carried(module, carried, len(base), reduced),
     )
+    if carried is not None:
+        carried.known_for(reduced)
     return bounds, mass, sums(), z, evaluated, forwarded
+
+
+def _carried(module: Any, carried: Carried | None, n_base: int, reduced: Models) -> dict[str, Any]:
+    if carried is None:
+        return {}
+    ceiling, shrink, shift = map(_floats, carried.since(n_base, reduced))
+    arrays = {"distance": carried.distance, "nearest": carried.nearest}
+    return {"carried": module.Carried(**arrays, ceiling=ceiling, shrink=shrink, shift=shift)}
 
 
 def _e_step_for(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Components
 from vhem.kernels import compiled
+from vhem.kernels.carried import Carried
 from vhem.kernels.models import Models, ModelSums, Pieces
 from vhem.kernels.reference import reduction as reference
 
@@ -40,6 +41,7 @@ class BaseModels:
     scales: FloatArray  #: (K_b,) a_i
     tau: int
     pieces: Pieces | None = None  #: if states are pieces of states, which saves the compiled engine most of the work
+    carried: Carried | None = None  #: of one run of EM: what each E-step leaves for the next
 
     @staticmethod
     def of(
@@ -52,6 +54,15 @@ class BaseModels:
         """Return the base models at `index`."""
         arrays = (self.visits[index], self.counts[index], self.scales[index])
         return BaseModels(self.models.take(index), *arrays, self.tau, self.pieces and self.pieces.take(index))
+
+    def for_one_run(self, n_shards: int = 1) -> BaseModels:
+        """Return these base models, one of so many shards, with a memory of their own."""
+        return replace(self, carried=Carried(n_shards))
+
+    def carried_for(self, reduced: Models) -> Carried | None:
+        """Return what is carried from E-step to E-step, if that pays."""
+        pays = self.carried is not None and self.carried.pays_for(len(self.counts), reduced)
+        return self.carried if pays else None
 
     @cached_property
     def to_self(self) -> FloatArray:
@@ -172,6 +183,7 @@ def e_step(
         n_threads=n_threads,
         n_mixtures=n_mixtures,
         pieces=base.pieces,
+        carried=base.carried_for(reduced) if shortcuts.prune and n_mixtures == 1 else None,
     )
     return Reduction(*made)
 

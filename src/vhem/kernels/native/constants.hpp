@@ -47,6 +47,7 @@ constexpr long kVariancesPerLog = 8;
 constexpr int kBlockFrames = 64;             // frames whose densities are computed together
 constexpr long kBlockModels = 32;            // VHEM: base models per block, at most
 constexpr long kBlockBytes = 1 << 20;        // VHEM: emissions of a block should stay in the second-level cache
+constexpr long kSparseBlockBytes = 1 << 24;  // VHEM: the same where only a few emissions of a block are computed
 constexpr long kTapeBytes = 1 << 23;         // VHEM: backward steps of one pack that are kept for the forward pass
 constexpr long kChunks = 64;                 // VHEM: independent sums, added up in order for any number of threads
 constexpr long kChunkBytes = 1 << 26;        // VHEM: all of them together, roughly

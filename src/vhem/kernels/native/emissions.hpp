@@ -2,24 +2,26 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
 #include "threads.hpp"
 
 namespace {
 
 // E(β,ρ) for base states [first, first + n_states) into E (row stride panels.columns), and where either side has mixtures
-// η(ℓ|m;β,ρ) into eta, [base Gaussian][ℓ][column]. `mix` holds the base models' weights c_βm.
+// η(ℓ|m;β,ρ) into eta, [base Gaussian][ℓ][column], for the columns of some panels. `mix` holds the base models' weights c_βm.
 template <class Family>
-void emission_step(const typename Family::Panels& panels, const typename Family::Components& base, const double* mix,
-                   long M_b, long first, long n_states, double* E, double* eta, Worker& worker, VecArray& scratch) {
+void emission_step(const typename Family::Panels& panels, const std::vector<long>& wanted, const typename Family::Components& base,
+                   const double* mix, long M_b, long first, long n_states, double* E, double* eta, Worker& worker, VecArray& scratch) {
     const long C = panels.columns;
     scratch.resize(static_cast<size_t>(panels.scratch_size()));
     if (M_b == 1 && panels.M == 1) {
         vec out[4];
-        for (long s = 0; s < n_states; s += 4) {
+        for (long next = 0; next < n_states; next += 4) {
             worker.checkpoint();
-            const int n = static_cast<int>(std::min<long>(4, n_states - s));
-            for (long panel = 0; panel < C / kLanes; ++panel) {
+            const long s = std::max<long>(0, std::min(next, n_states - 4));  // four at a time, some twice at the end
+            const int n = static_cast<int>(std::min<long>(4, n_states));
+            for (long panel : wanted) {
                 panels.evaluate(base, first + s, n, 0, panel, out, scratch.data());
                 for (int r = 0; r < n; ++r) store(E + (s + r) * C + panel * kLanes, out[r]);
             }
@@ -28,7 +30,7 @@ void emission_step(const typename Family::Panels& panels, const typename Family:
     }
     for (long s = 0; s < n_states; ++s) {
         worker.checkpoint();
-        for (long panel = 0; panel < C / kLanes; ++panel) {
+        for (long panel : wanted) {
             vec expected = {};
             for (long m = 0; m < M_b; ++m) {
                 double* to = eta + (s * M_b + m) * panels.M * C + panel * kLanes;

@@ -4,11 +4,13 @@
 // rounds in which each base model offers its most promising reduced model not yet looked at, until none left can have a
 // responsibility above exp(-kCutoff). Pairs are evaluated kLanes at a time, whatever models they join. Forward passes are
 // made only for pairs that matter. Nothing is dropped that could be seen in the result: what was skipped is bounded per
-// cluster, and a cluster so starved that the skipped part might show is gone through again in full.
+// cluster, and a cluster so starved that the skipped part might show is gone through again in full. From the second iteration
+// on, bounds carried from the one before (carried.hpp) rule most pairs out before their emissions are computed.
 #include <chrono>
 #include <memory>
 
 #include "careful_pairs.hpp"
+#include "carried.hpp"
 #include "families/parts.hpp"
 #include "models.hpp"
 #include "observed_pairs.hpp"
@@ -33,6 +35,7 @@ struct Job {
     } weights;
     Recursion recursion;
     Whole whole;
+    const Carried* carried = nullptr;
 };
 
 // Sums over base models for the clusters of one pass.
@@ -81,6 +84,8 @@ struct Pass {
     double* responsibilities;    // (K_b,K_r), or null
     double* J;                   // (K_b,K_r): then J alone is wanted, and nothing else is done
     bool diagonal = false;       // J_ii alone is wanted, into J (K_b,): base and reduced models are the same
+    CarriedBounds* carried = nullptr;
+    std::vector<long> all_panels;
 
     static std::vector<long> states(const Job<Family>& job, const std::vector<long>& clusters) {
         std::vector<long> out;
@@ -95,7 +100,9 @@ struct Pass {
           prune(prune),
           log_sum(log_sum),
           responsibilities(z),
-          J(J) {}
+          J(J) {
+        for (long panel = 0; panel < panels.columns / kLanes; ++panel) all_panels.push_back(panel);
+    }
     size_t size() const { return clusters.size(); }
     bool again() const { return !reach.empty(); }
 };
@@ -120,7 +127,9 @@ class Block {
     const long Sb_, Sr_, C_, n_clusters_;
     const bool mixtures_;
     long begin_ = 0, size_ = 0;
-    std::vector<double> E_, eta_, upper_, best_, stats_, weights_;
+    std::vector<double> E_, eta_, upper_, best_, stats_, weights_, visits_;
+    std::vector<long> panels_wanted_;
+    std::vector<std::vector<long>> wanted_;
     std::vector<std::vector<std::pair<double, long>>> candidates_;
     std::vector<Slot> slots_, passed_over_;
     std::vector<WeightedRow> rows_;
@@ -149,28 +158,33 @@ class Block {
         const long mixtures = job.base.M > 1 || job.reduced.M > 1 ? job.base.M * job.reduced.M : 0;
         long bytes = 8 * job.base.S * pass.panels.columns * (1 + mixtures);
         if (!pass.prune) bytes += 8 * static_cast<long>(pass.size()) * job.reduced.S * (1 + job.reduced.S + job.base.S);
-        return std::min(kBlockModels, std::max<long>(kLanes, kBlockBytes / bytes / kLanes * kLanes));
+        const long room = pass.carried && pass.carried->knows(0) ? kSparseBlockBytes : kBlockBytes;
+        return std::min(kBlockModels, std::max<long>(kLanes, room / bytes / kLanes * kLanes));
     }
 
     void run(long begin, long end, Totals<Family>& totals) {
         begin_ = begin, size_ = end - begin;
-        emissions();
+        const long states = size_ * Sb_;
+        E_.resize(static_cast<size_t>(states * C_));
+        if (mixtures_) eta_.resize(static_cast<size_t>(states * job_.base.M * job_.reduced.M * C_));
+        const bool carried = pass_.carried && pass_.carried->knows(begin);
+        if (!carried) emissions(0, size_, pass_.all_panels);
         if (pass_.J) return all_J();
         slots_.clear(), passed_over_.clear();
         best_.assign(static_cast<size_t>(size_), kBelowAll);
-        if (pass_.prune) bound_pairs();
-        pass_.prune && !pass_.again() ? promising(totals) : everything(totals);
+        if (pass_.prune) carried ? carried_bounds() : bound_pairs();
+        pass_.prune && !pass_.again() ? promising(carried, totals) : everything(totals);
         assign(totals);
         accumulate(totals);
     }
 
    private:
-    void emissions() {
-        const long states = size_ * Sb_;
-        E_.resize(static_cast<size_t>(states * C_));
-        if (mixtures_) eta_.resize(static_cast<size_t>(states * job_.base.M * job_.reduced.M * C_));
-        emission_step<Family>(pass_.panels, job_.base.components, job_.base.mix_weights, job_.base.M, begin_ * Sb_, states,
-                              E_.data(), eta_.data(), worker_, scratch_);
+    // Of n base models of the block, from number i on, for the columns of some panels.
+    void emissions(long i, long n, const std::vector<long>& panels) {
+        const long row = i * Sb_;
+        double* eta = mixtures_ ? &eta_[row * job_.base.M * job_.reduced.M * C_] : nullptr;
+        emission_step<Family>(pass_.panels, panels, job_.base.components, job_.base.mix_weights, job_.base.M, begin_ * Sb_ + row,
+                              n * Sb_, &E_[row * C_], eta, worker_, scratch_);
     }
 
     double logit(Pair pair, double J) const {
@@ -178,22 +192,87 @@ class Block {
         return job_.weights.scales[i] * job_.log_weights[pass_.clusters[pair.c]] + job_.weights.counts[i] * J;
     }
 
-    // J_ij ≤ Σ_β (Σ_t p_t(β)) max_ρ E(β,ρ), as a bound on the logit of every pair.
-    void bound_pairs() {
-        upper_.assign(static_cast<size_t>(size_ * n_clusters_), 0.0);
-        for (long i = 0; i < size_; ++i) {
-            double* upper = &upper_[i * n_clusters_];
-            for (long b = 0; b < job_.base.n_states[begin_ + i]; ++b) {
-                const double occupancy = job_.weights.occupancy[(begin_ + i) * Sb_ + b];
-                const double* row = &E_[(i * Sb_ + b) * C_];
-                for (long c = 0; c < n_clusters_; ++c, row += Sr_) {
-                    double top = row[0];
-                    for (long s = 1; s < job_.reduced.n_states[pass_.clusters[c]]; ++s) top = std::max(top, row[s]);
-                    upper[c] += occupancy * top;
-                }
-            }
-            for (long c = 0; c < n_clusters_; ++c) upper[c] = logit({i, c}, upper[c]);
+    // J_ij ≤ Σ_β (Σ_t p_t(β)) max_ρ E(β,ρ).
+    double bound(Pair pair) const {
+        const double *occupancy = job_.weights.occupancy + (begin_ + pair.i) * Sb_, *row = &E_[pair.i * Sb_ * C_ + pair.c * Sr_];
+        const long n = job_.reduced.n_states[pass_.clusters[pair.c]];
+        double sum = 0;
+        for (long b = 0; b < job_.base.n_states[begin_ + pair.i]; ++b, row += C_) {
+            double top = row[0];
+            for (long s = 1; s < n; ++s) top = std::max(top, row[s]);
+            sum += occupancy[b] * top;
         }
+        return sum;
+    }
+
+    // A bound on the logit of a pair whose emissions are known.
+    void bound_pair(Pair pair) {
+        const double J = bound(pair);
+        upper_[pair.i * n_clusters_ + pair.c] = logit(pair, J);
+        if (pass_.carried) pass_.carried->keep(begin_ + pair.i, pass_.clusters[pair.c], visits_[pair.i], J);
+    }
+
+    // How many states each base model of the block visits.
+    void count_visits() {
+        visits_.assign(static_cast<size_t>(size_), 0.0);
+        for (long i = 0; i < size_; ++i)
+            for (long b = 0; b < job_.base.n_states[begin_ + i]; ++b) visits_[i] += job_.weights.occupancy[(begin_ + i) * Sb_ + b];
+    }
+
+    void bound_pairs() {
+        count_visits();
+        upper_.resize(static_cast<size_t>(size_ * n_clusters_));
+        for (long i = 0; i < size_; ++i)
+            for (long c = 0; c < n_clusters_; ++c) bound_pair({i, c});
+    }
+
+    void carried_bounds() {
+        count_visits();
+        upper_.resize(static_cast<size_t>(size_ * n_clusters_));
+        for (long i = 0; i < size_; ++i) {
+            pass_.carried->move(begin_ + i, visits_[i]);
+            for (long c = 0; c < n_clusters_; ++c)
+                upper_[i * n_clusters_ + c] = logit({i, c}, pass_.carried->bound(begin_ + i, pass_.clusters[c], visits_[i]));
+        }
+    }
+
+    // Emissions of base model i in the clusters wanted, and bounds that know them.
+    void look_closer(long i) {
+        panels_wanted_.clear();
+        for (long c : wanted_[i])
+            for (long panel = c * Sr_ / kLanes; panel <= (c * Sr_ + Sr_ - 1) / kLanes; ++panel)
+                if (panels_wanted_.empty() || panels_wanted_.back() < panel) panels_wanted_.push_back(panel);
+        emissions(i, 1, panels_wanted_);
+        for (long c : wanted_[i]) bound_pair({i, c});
+    }
+
+    // The same for what the bounds carried do not rule out; if that is much, emissions are computed for the whole block.
+    void look_closer_where_needed() {
+        long n = 0;
+        for (long i = 0; i < size_; ++i) {
+            wanted_[i].clear();
+            for (long c = 0; c < n_clusters_; ++c)
+                if (upper_[i * n_clusters_ + c] >= threshold({i, c})) wanted_[i].push_back(c);
+            n += static_cast<long>(wanted_[i].size());
+        }
+        if (2 * n > size_ * n_clusters_) {
+            emissions(0, size_, pass_.all_panels);
+            for (long i = 0; i < size_; ++i)
+                for (long c : wanted_[i]) bound_pair({i, c});
+        } else {
+            for (long i = 0; i < size_; ++i) look_closer(i);
+        }
+    }
+
+    // The cluster that a base model was nearest to, if it is still there, else the most promising.
+    long first_choice(long i, bool carried) {
+        const double* upper = &upper_[i * n_clusters_];
+        if (!carried) return std::max_element(upper, upper + n_clusters_) - upper;
+        const long nearest = pass_.carried->nearest(begin_ + i);
+        const long c = nearest >= 0 ? nearest : std::max_element(upper, upper + n_clusters_) - upper;
+        wanted_[i].assign(1, c);
+        look_closer(i);
+        return c;
     }
 
     // A pair with a logit below this can be left out.
@@ -204,16 +283,17 @@ class Block {
 
     // First every base model's most promising cluster. Then what could still matter: if that is much, all of it in order;
     // if it is little, the best first, in rounds to which each base model brings one, for each may rule out the next.
-    void promising(Totals<Family>& totals) {
+    void promising(bool carried, Totals<Family>& totals) {
         Pair pairs[kLanes];
         int n = 0;
+        wanted_.resize(static_cast<size_t>(size_));
         for (long i = 0; i < size_; ++i) {
-            double* upper = &upper_[i * n_clusters_];
-            pairs[n++] = {i, std::max_element(upper, upper + n_clusters_) - upper};
+            pairs[n++] = {i, first_choice(i, carried)};
             if (n == kLanes || i == size_ - 1) evaluate(pairs, n, totals), n = 0;
         }
         for (const auto* list : {&slots_, &passed_over_})
             for (const Slot& slot : *list) upper_[slot.i * n_clusters_ + slot.c] = kBelowAll;
+        if (carried) look_closer_where_needed();
         long left = 0;
         candidates_.resize(static_cast<size_t>(size_));
         for (long i = 0; i < size_; ++i) {
@@ -416,6 +496,9 @@ class Block {
             for (long i = 0; i < size_; ++i) totals.bound += log_sum[i] = best_[i] + std::log(log_sum[i]);
             if (pass_.prune) count_skipped(totals);
         }
+        if (pass_.carried)
+            for (const Slot& slot : slots_)
+                if (slot.logit == best_[slot.i]) pass_.carried->set_nearest(begin_ + slot.i, pass_.clusters[slot.c]);
         for (Slot& slot : slots_) {
             const double z = std::exp(slot.logit - log_sum[slot.i]);
             const long i = begin_ + slot.i, j = pass_.clusters[slot.c];
@@ -510,7 +593,7 @@ Totals<Family> run_pass(Call& call, const Pass<Family>& pass) {
 
 template <class Family>
 Job<Family> job_of(const typename Family::Models& base, const typename Family::Models& reduced, const Recursion& recursion) {
-    return {models_of<Family>(base), models_of<Family>(reduced), {}, nullptr, {}, recursion, {}};
+    return {models_of<Family>(base), models_of<Family>(reduced), {}, nullptr, {}, recursion, {}, nullptr};
 }
 
 std::vector<long> numbers(long n) {
@@ -552,7 +635,10 @@ class EStep {
         for (long j = begin; j < end; ++j)
             if (std::isfinite(job_.log_weights[j])) alive.push_back(j);
         if (alive.empty()) throw std::invalid_argument("log_weights must have at least one finite number.");
-        const auto totals = run_clusters(pass(alive, job_.recursion.prune));
+        auto first = pass(alive, job_.recursion.prune);
+        std::optional<CarriedBounds> carried;
+        if (job_.carried) first.carried = &carried.emplace(*job_.carried, job_.reduced.K, alive);
+        const auto totals = run_clusters(first);
         for (size_t c = 0; c < alive.size(); ++c)
             if (totals.skipped[c] > kNegligibleMass * totals.mass[c]) {
                 starved.push_back(alive[c]);
@@ -651,7 +737,7 @@ void expected_log_likelihood(const Models& base, const Models& reduced, const Re
 template <class Models, class About>
 nb::tuple run_e_step(const Models& base, BaseWeights weights, const Models& reduced, Input log_weights, const About& about,
                      const Recursion& recursion, Output bounds, Output mass, const Sums& sums,
-                     std::optional<Output> responsibilities, const Run& run, const Whole& whole) {
+                     std::optional<Output> responsibilities, const Run& run, const Whole& whole, Carried* carried) {
     const auto& e = reduced.emissions;
     const long n = std::max<long>(1, size_of(bounds, 0)), each = e.K / n;
     double* bound = doubles_out(bounds, "bounds", {n});
@@ -659,11 +745,13 @@ nb::tuple run_e_step(const Models& base, BaseWeights weights, const Models& redu
     weights.check(base.chains);
     const double* log_w = doubles(log_weights, "log_weights", {e.K});
     double* z = responsibilities ? doubles_out(*responsibilities, "responsibilities", {base.chains.K, e.K}) : nullptr;
+    if (carried) carried->check(base.chains.K, e.K);
+    if (carried && (n > 1 || !recursion.prune)) refuse("bounds are carried for one mixture, and where pairs may be skipped.");
     Results results{doubles_out(mass, "mass", {e.K}), z, sums};
     run_call(run, [&](Call& call) {
         with_family(base, [&](auto family) {
             auto job = job_of<decltype(family)>(base, reduced, recursion);
-            job.anchors = about, job.log_weights = log_w, job.whole = whole;
+            job.anchors = about, job.log_weights = log_w, job.whole = whole, job.carried = carried;
             job.weights = {weights.occupancy, weights.counts, weights.scales};
             EStep<decltype(family)> step(call, job, results);
             for (long k = 0; k < n; ++k) bound[k] = step.run(k * each, (k + 1) * each);
@@ -675,13 +763,14 @@ nb::tuple run_e_step(const Models& base, BaseWeights weights, const Models& redu
 nb::tuple e_step(const GaussianModels& base, const BaseWeights& weights, const GaussianModels& reduced, Input log_weights,
                  Input anchors, const Recursion& recursion, Output bounds, Output mass, Sums sums,
                  std::optional<Output> responsibilities, const Run& run, const Chains* whole, std::optional<Input> mix_weights,
-                 int n_nodes) {
+                 int n_nodes, Carried* carried) {
     check_both(base, reduced);
     const GaussianMixtures& e = reduced.emissions;
     sums.check(e);
     const double* about = doubles(anchors, "anchors", {e.K, e.S, e.M, e.d});
     const Whole pieces = whole_of(base, whole, mix_weights, n_nodes);
-    return run_e_step(base, weights, reduced, log_weights, about, recursion, bounds, mass, sums, responsibilities, run, pieces);
+    return run_e_step(base, weights, reduced, log_weights, about, recursion, bounds, mass, sums, responsibilities, run, pieces,
+                      carried);
 }
 
 nb::tuple e_step_of_parts(const PartModels& base, const BaseWeights& weights, const PartModels& reduced, Input log_weights,
@@ -691,7 +780,7 @@ nb::tuple e_step_of_parts(const PartModels& base, const BaseWeights& weights, co
     const PartMixtures& e = reduced.emissions;
     sums.check(e, PartRows(e).offsets().width), e.check_anchors(anchors);
     const PartAnchors about = PartFamily::anchors(anchors);
-    return run_e_step(base, weights, reduced, log_weights, about, recursion, bounds, mass, sums, responsibilities, run, {});
+    return run_e_step(base, weights, reduced, log_weights, about, recursion, bounds, mass, sums, responsibilities, run, {}, nullptr);
 }
 
 // Seconds per exponential, logarithm and fused multiply-add of one thread at its best, everything in the first-level
@@ -739,6 +828,6 @@ void bind_vhem(nb::module_& m) {
           "recursion"_a, "bounds"_a, "mass"_a, "sums"_a, "responsibilities"_a.none(), "run"_a);
     m.def("e_step", &e_step, nb::kw_only(), "base"_a, "weights"_a, "reduced"_a, "log_weights"_a, "anchors"_a, "recursion"_a,
           "bounds"_a, "mass"_a, "sums"_a, "responsibilities"_a.none(), "run"_a, "whole"_a.none() = nb::none(),
-          "mix_weights"_a.none() = nb::none(), "n_nodes"_a = 0);
+          "mix_weights"_a.none() = nb::none(), "n_nodes"_a = 0, "carried"_a.none() = nb::none());
     m.def("best_rates", &best_rates);
 }
