@@ -20,6 +20,7 @@ import vhem
 from vhem.em import restarts as side_by_side
 from vhem.em.observed import in_pieces, nodes
 from vhem.em.reduction import Centers, ReductionProblem
+from vhem.em.sharding import Shards
 from vhem.emissions import Gaussian
 from vhem.kernels.engine import engine
 from vhem.kernels.models import Models, Pieces
@@ -142,6 +143,31 @@ def long_sequences(bench):
     print(f"\nτ = 3000 against τ = 300 on long, shipped: {times[3000] / times[300]:.2f}×")
 
 
+def many_clusters(bench, Kb=4000, Kr=500, n_iter=11):
+    """Compare the E-steps of one run with the first, and with those of a run that carries no bounds."""
+    print(f"\n{Kb} HMMs into {Kr} clusters, E-step of iteration {n_iter}: of the first; of one that carries no bounds")
+    for name, spread, n_virtual in (("well apart", 3.0, 10.0), ("close", 1.0, 10.0), ("overlapping", 1.0, 0.3)):
+        p, base, reduced = bench.problem("large", n_virtual=n_virtual, Kb=Kb, Kr=Kr)
+        centres = np.random.default_rng(0).standard_normal((Kr, p["S"], p["M"], p["d"]))  # those of the problem
+        for models in (base, reduced):
+            models["means"] += (spread - 1) * centres[models["label"]]
+        forgetful = ReductionProblem(base=Shards.of(base_models(p, base)))
+        carrying, state, times = forgetful.for_one_run(), Centers(parameters(reduced), reduced["weights"]), []
+        for k in range(n_iter):
+            found, taken = timed(partial(carrying.e_step, state))
+            times.append(taken)
+            if k < n_iter - 1:
+                state = carrying.m_step(state, found, found, None).state
+        every, plain = timed(partial(forgetful.e_step, state))
+        assert abs(found.bound / every.bound - 1) < 1e-12
+        print(f"{name:13}{times[-1] / times[0]:8.2f}{times[-1] / plain:8.2f}")
+
+
+def timed(work):
+    begin = time.process_time()
+    return work(), time.process_time() - begin
+
+
 def left_right_models(S=8, d=2, taus=(10, 30, 120, 2000, 20000)):
     """Time left-right HMMs that do not match, 400 against 10: nothing can be skipped but steps."""
     rng = np.random.default_rng(0)
@@ -227,6 +253,7 @@ def main():
     where_nothing_can_be_skipped(bench)
     threads(bench)
     long_sequences(bench)
+    many_clusters(bench)
     left_right_models()
     observed_bound(bench)
     restarts()

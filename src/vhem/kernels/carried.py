@@ -1,12 +1,14 @@
 """What an E-step of VHEM knows about pairs far apart, carried to the next one.
 
-Elkan and Hamerly do this for k-means, with distances and the triangle inequality. Here the bound by which the compiled
-engine skips a pair is, but for a constant, minus half the square of a distance g_ij, and if the Gaussians of reduced model j
-move, the distance falls to no less than shrink_j (g_ij - √v_i shift_j). The proof is in docs/performance.md; it holds for
-mixtures, and for variances as for full matrices.
+Elkan and Hamerly do this for k-means, with distances and the triangle inequality. Here J_ij, or the bound by which the
+compiled engine skips a pair, is, but for a constant, minus half the square of a number g_ij that behaves as a distance: if
+reduced model j moves, g_ij'² ≥ (shrink_j (g_ij - √v_i shift_j))² - 2 v_i gain_j. The proof is in docs/performance.md; it
+holds for mixtures, and for variances as for full matrices.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +19,15 @@ from vhem.kernels.models import Models
 _MIN_CLUSTERS = 32  # with fewer, emissions are a small part of an E-step
 _MOST_DISTANCES = 2**27  # of all shards: half a gigabyte
 _SLACK = 0.5  # nats between a reduced model's constants and its ceiling: roots of small numbers would move much
+
+
+class Moved(NamedTuple):
+    """What is known about the reduced models, (K_r,) each."""
+
+    ceiling: FloatArray  #: above all constants of the components
+    shrink: FloatArray  #: to the square of this, or less far, the precisions have fallen since the last E-step
+    shift: FloatArray  #: how far means have moved, in standard deviations, and constants
+    gain: FloatArray  #: by how much logs of probabilities have risen, at most
 
 
 class Carried:
@@ -32,14 +43,14 @@ class Carried:
         size = _MIN_CLUSTERS <= len(reduced) <= self.most / n_base
         return size and isinstance(reduced.components, Gaussian)
 
-    def since(self, n_base: int, reduced: Models) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return ceilings (K_r,) of the reduced models, and how they have moved since the last E-step: shrink and shift."""
+    def since(self, n_base: int, reduced: Models) -> Moved:
+        """Return how the reduced models have moved since the last E-step."""
         before, self.models = self.models, None  # if the E-step fails, nothing is known
         if before is None or before.shape != reduced.shape or self.distance.shape != (n_base, len(reduced)):
             self.distance = np.zeros((n_base, len(reduced)), np.float32)
             self.nearest = np.full(n_base, -1)
             before = reduced
-        return _ceiling(reduced), *_moved(before, reduced)
+        return Moved(_ceiling(reduced), *_gaussians_moved(before, reduced), _gain(before, reduced))
 
     def known_for(self, reduced: Models) -> None:
         """Remember for which reduced models the distances hold."""
@@ -80,9 +91,19 @@ def _ceiling(models: Models) -> FloatArray:
     return _peak(models) + _SLACK + np.log(models.shape[2])
 
 
-def _moved(before: Models, after: Models) -> tuple[FloatArray, FloatArray]:
+def _gain(before: Models, after: Models) -> FloatArray:
+    """Return the largest rise of a log of start and transition probabilities."""
+    rise = np.zeros(len(after))
+    for old, new in ((before.startprob, after.startprob), (before.transmat, after.transmat)):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.where(new > old, np.log(new) - np.log(old), 0.0)
+        rise = np.maximum(rise, logs.reshape(len(after), -1).max(axis=1))
+    return rise
+
+
+def _gaussians_moved(before: Models, after: Models) -> tuple[FloatArray, FloatArray]:
     """Return shrink and shift (K_r,): the worst of each reduced model's components."""
-    shrink, shift = _gaussians_moved(_gaussian(before), _gaussian(after))
+    shrink, shift = _components_moved(_gaussian(before), _gaussian(after))
     with np.errstate(invalid="ignore"):  # components that do not exist
         heights = [np.sqrt(2 * (_peak(m)[:, None, None] + _SLACK - _constants(m))) for m in (before, after)]
         shift = np.hypot(shift, heights[1] - heights[0])
@@ -91,7 +112,7 @@ def _moved(before: Models, after: Models) -> tuple[FloatArray, FloatArray]:
     return np.asarray(np.clip(least, 0.0, 1.0)), np.asarray(most)
 
 
-def _gaussians_moved(before: Gaussian, after: Gaussian) -> tuple[FloatArray, FloatArray]:
+def _components_moved(before: Gaussian, after: Gaussian) -> tuple[FloatArray, FloatArray]:
     """Return the root of the largest r² with Σ'⁻¹ ≥ r² Σ⁻¹ (or less), and |Σ^-½ (μ' - μ)|."""
     step = after.means - before.means
     if before.is_diagonal:

@@ -230,9 +230,8 @@ def e_step(
 def _carried(module: Any, carried: Carried | None, n_base: int, reduced: Models) -> dict[str, Any]:
     if carried is None:
         return {}
-    ceiling, shrink, shift = map(_floats, carried.since(n_base, reduced))
-    arrays = {"distance": carried.distance, "nearest": carried.nearest}
-    return {"carried": module.Carried(**arrays, ceiling=ceiling, shrink=shrink, shift=shift)}
+    moved = {name: _floats(array) for name, array in carried.since(n_base, reduced)._asdict().items()}
+    return {"carried": module.Carried(distance=carried.distance, nearest=carried.nearest, **moved)}
 
 
 def _e_step_for(

@@ -278,30 +278,6 @@ struct Recursion {
     }
 };
 
-// What VHEM's E-step knows of its pairs from the one before (carried.hpp): distances, (K_b, K_r), and each base model's nearest
-// cluster, (K_b,), which are brought up to date; and how far the reduced models have moved since, (K_r,).
-struct Carried {
-    Output arrays[2];
-    Input moves[3];
-    float* distance;
-    int64_t* nearest;
-    const double *ceiling, *shrink, *shift;
-
-    Carried(Output distance, Output nearest, Input ceiling, Input shrink, Input shift)
-        : arrays{distance, nearest}, moves{ceiling, shrink, shift} {}
-
-    void check(long K_b, long K_r) {
-        if (arrays[0].dtype() != nb::dtype<float>() || arrays[0].ndim() != 2 || size_of(arrays[0], 0) != K_b ||
-            size_of(arrays[0], 1) != K_r || !is_contiguous(arrays[0]))
-            refuse("distance must be a C-contiguous array of float32, one row per base and one column per reduced model.");
-        distance = static_cast<float*>(arrays[0].data());
-        nearest = integers_out(arrays[1], "nearest", {K_b});
-        ceiling = doubles(moves[0], "ceiling", {K_r});
-        shrink = doubles(moves[1], "shrink", {K_r});
-        shift = doubles(moves[2], "shift", {K_r});
-    }
-};
-
 // Pseudo-counts and the variances that go with them, and a floor below the variances, one row per model.
 struct Prior {
     Input arrays[4];

@@ -26,6 +26,7 @@ constexpr double kNegligibleLoss = 1e-15;    // PPK: loss that does not show
 
 // VHEM: which pairs are left out, and when a recursion has become stationary.
 constexpr double kCutoff = 64;               // log of a responsibility that is left out: exp(-64) = 2e-28
+constexpr double kCarriedMargin = 32;        // so much lower must be a bound that was not computed in this E-step
 constexpr double kNegligibleMass = 1e-24;    // skipped mass relative to a cluster's: 1e-9 of the least share estimated
 constexpr double kLeastGap = -700;           // below this exp(gap) adds nothing
 constexpr double kStationaryLogs = 4e-15;    // change of Y per look that is rounding

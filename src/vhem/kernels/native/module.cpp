@@ -39,9 +39,6 @@ void bind_arguments(nb::module_& m) {
     nb::class_<BaseWeights>(m, "BaseWeights")
         .def(nb::init<Input, Input, Input>(), nb::kw_only(), "occupancy"_a, "counts"_a, "scales"_a);
     nb::class_<Recursion>(m, "Recursion").def(nb::init<int, bool, bool>(), nb::kw_only(), "tau"_a, "prune"_a, "early_stop"_a);
-    nb::class_<Carried>(m, "Carried")
-        .def(nb::init<Output, Output, Input, Input, Input>(), nb::kw_only(), "distance"_a, "nearest"_a, "ceiling"_a, "shrink"_a,
-             "shift"_a);
     nb::class_<Prior>(m, "Prior").def(nb::init<Input, Input, double, Input, Input>(), nb::kw_only(), "start"_a, "trans"_a,
                                       "covar"_a, "scale"_a, "floor"_a);
     nb::class_<PartPrior>(m, "PartPrior")

@@ -85,7 +85,7 @@ struct Pass {
     double* J;                   // (K_b,K_r): then J alone is wanted, and nothing else is done
     bool diagonal = false;       // J_ii alone is wanted, into J (K_b,): base and reduced models are the same
     CarriedBounds* carried = nullptr;
-    std::vector<long> all_panels;
+    std::vector<long> all_panels, all_clusters;
 
     static std::vector<long> states(const Job<Family>& job, const std::vector<long>& clusters) {
         std::vector<long> out;
@@ -102,9 +102,11 @@ struct Pass {
           responsibilities(z),
           J(J) {
         for (long panel = 0; panel < panels.columns / kLanes; ++panel) all_panels.push_back(panel);
+        for (size_t c = 0; c < clusters.size(); ++c) all_clusters.push_back(static_cast<long>(c));
     }
     size_t size() const { return clusters.size(); }
     bool again() const { return !reach.empty(); }
+    bool is_warm() const { return carried && !again() && carried->is_warm(); }
 };
 
 // A pair that was carried forward, its logit, and where its statistics lie.
@@ -158,7 +160,7 @@ class Block {
         const long mixtures = job.base.M > 1 || job.reduced.M > 1 ? job.base.M * job.reduced.M : 0;
         long bytes = 8 * job.base.S * pass.panels.columns * (1 + mixtures);
         if (!pass.prune) bytes += 8 * static_cast<long>(pass.size()) * job.reduced.S * (1 + job.reduced.S + job.base.S);
-        const long room = pass.carried && pass.carried->knows(0) ? kSparseBlockBytes : kBlockBytes;
+        const long room = pass.is_warm() ? kSparseBlockBytes : kBlockBytes;
         return std::min(kBlockModels, std::max<long>(kLanes, room / bytes / kLanes * kLanes));
     }
 
@@ -167,7 +169,7 @@ class Block {
         const long states = size_ * Sb_;
         E_.resize(static_cast<size_t>(states * C_));
         if (mixtures_) eta_.resize(static_cast<size_t>(states * job_.base.M * job_.reduced.M * C_));
-        const bool carried = pass_.carried && pass_.carried->knows(begin);
+        const bool carried = pass_.is_warm();
         if (!carried) emissions(0, size_, pass_.all_panels);
         if (pass_.J) return all_J();
         slots_.clear(), passed_over_.clear();
@@ -209,8 +211,10 @@ class Block {
     void bound_pair(Pair pair) {
         const double J = bound(pair);
         upper_[pair.i * n_clusters_ + pair.c] = logit(pair, J);
-        if (pass_.carried) pass_.carried->keep(begin_ + pair.i, pass_.clusters[pair.c], visits_[pair.i], J);
+        if (pass_.carried) carry(pair, J);
     }
+
+    void carry(Pair pair, double J) { pass_.carried->keep(begin_ + pair.i, pass_.clusters[pair.c], visits_[pair.i], J); }
 
     // How many states each base model of the block visits.
     void count_visits() {
@@ -230,9 +234,9 @@ class Block {
         count_visits();
         upper_.resize(static_cast<size_t>(size_ * n_clusters_));
         for (long i = 0; i < size_; ++i) {
-            pass_.carried->move(begin_ + i, visits_[i]);
-            for (long c = 0; c < n_clusters_; ++c)
-                upper_[i * n_clusters_ + c] = logit({i, c}, pass_.carried->bound(begin_ + i, pass_.clusters[c], visits_[i]));
+            const long k = begin_ + i;
+            pass_.carried->move(k, visits_[i]);
+            pass_.carried->bound(k, visits_[i], job_.weights.scales[k], job_.weights.counts[k], job_.log_weights, &upper_[i * n_clusters_]);
         }
     }
 
@@ -252,7 +256,7 @@ class Block {
         for (long i = 0; i < size_; ++i) {
             wanted_[i].clear();
             for (long c = 0; c < n_clusters_; ++c)
-                if (upper_[i * n_clusters_ + c] >= threshold({i, c})) wanted_[i].push_back(c);
+                if (upper_[i * n_clusters_ + c] >= threshold({i, c}) - kCarriedMargin) wanted_[i].push_back(c);
             n += static_cast<long>(wanted_[i].size());
         }
         if (2 * n > size_ * n_clusters_) {
@@ -298,7 +302,7 @@ class Block {
         candidates_.resize(static_cast<size_t>(size_));
         for (long i = 0; i < size_; ++i) {
             candidates_[i].clear();
-            for (long c = 0; c < n_clusters_; ++c)
+            for (long c : carried ? wanted_[i] : pass_.all_clusters)
                 if (upper_[i * n_clusters_ + c] >= threshold({i, c}))
                     candidates_[i].push_back({upper_[i * n_clusters_ + c], c});
             left += static_cast<long>(candidates_[i].size());
@@ -381,6 +385,7 @@ class Block {
         double logits[kLanes];
         for (int l = 0; l < n; ++l) {
             logits[l] = logit(pairs[l], pack.J[l]);
+            if (pass_.carried) carry(pairs[l], pack.J[l]);
             best_[pairs[l].i] = std::max(best_[pairs[l].i], logits[l]);
         }
         totals.evaluated += n;
@@ -496,7 +501,7 @@ class Block {
             for (long i = 0; i < size_; ++i) totals.bound += log_sum[i] = best_[i] + std::log(log_sum[i]);
             if (pass_.prune) count_skipped(totals);
         }
-        if (pass_.carried)
+        if (pass_.carried && !pass_.again())
             for (const Slot& slot : slots_)
                 if (slot.logit == best_[slot.i]) pass_.carried->set_nearest(begin_ + slot.i, pass_.clusters[slot.c]);
         for (Slot& slot : slots_) {
@@ -513,11 +518,14 @@ class Block {
         for (const Slot& slot : slots_) upper_[slot.i * n_clusters_ + slot.c] = kBelowAll;
         for (const Slot& slot : passed_over_) upper_[slot.i * n_clusters_ + slot.c] = slot.logit;
         for (long i = 0; i < size_; ++i)
-            for (long c = 0; c < n_clusters_; ++c) {
-                const double gap = upper_[i * n_clusters_ + c] - log_sum[i];
-                if (gap <= kLeastGap) continue;
-                totals.skipped[c] += job_.weights.scales[begin_ + i] * std::exp(gap);
-                totals.nearest[c] = std::max(totals.nearest[c], {gap, -(begin_ + i)});
+            for (long c = 0; c < n_clusters_; c += kLanes) {
+                const int n = static_cast<int>(std::min<long>(kLanes, n_clusters_ - c));
+                const vec gap = load_partial(&upper_[i * n_clusters_ + c], n) - log_sum[i];
+                if (!any(gap > kLeastGap)) continue;
+                const vec share = job_.weights.scales[begin_ + i] * vexp(vmax(gap, splat(kLeastGap)));
+                store_partial(&totals.skipped[c], load_partial(&totals.skipped[c], n) + (gap > kLeastGap ? share : vec{}), n);
+                for (int l = 0; l < n; ++l)
+                    if (gap[l] > kLeastGap) totals.nearest[c + l] = std::max(totals.nearest[c + l], {gap[l], -(begin_ + i)});
             }
     }
 
@@ -637,7 +645,7 @@ class EStep {
         if (alive.empty()) throw std::invalid_argument("log_weights must have at least one finite number.");
         auto first = pass(alive, job_.recursion.prune);
         std::optional<CarriedBounds> carried;
-        if (job_.carried) first.carried = &carried.emplace(*job_.carried, job_.reduced.K, alive);
+        if (job_.carried) first.carried = &carried.emplace(*job_.carried, job_.base.K, job_.reduced.K, alive);
         const auto totals = run_clusters(first);
         for (size_t c = 0; c < alive.size(); ++c)
             if (totals.skipped[c] > kNegligibleMass * totals.mass[c]) {
@@ -646,7 +654,7 @@ class EStep {
             }
         if (!starved.empty()) {
             auto again = pass(starved, true);
-            again.reach = std::move(reach);
+            again.reach = std::move(reach), again.carried = first.carried;
             run_clusters(again);
         }
         return totals.bound;
@@ -819,6 +827,9 @@ nb::tuple best_rates() {
 
 void bind_vhem(nb::module_& m) {
     using namespace nb::literals;
+    nb::class_<Carried>(m, "Carried")
+        .def(nb::init<Output, Output, Input, Input, Input, Input>(), nb::kw_only(), "distance"_a, "nearest"_a, "ceiling"_a,
+             "shrink"_a, "shift"_a, "gain"_a);
     m.def("expected_log_likelihood", &expected_log_likelihood<GaussianModels>, nb::kw_only(), "base"_a, "reduced"_a,
           "recursion"_a, "diagonal"_a, "J"_a, "run"_a, "whole"_a.none() = nb::none(), "mix_weights"_a.none() = nb::none(),
           "n_nodes"_a = 0);
