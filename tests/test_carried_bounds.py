@@ -135,7 +135,8 @@ def test_a_failed_e_step_leaves_nothing_behind():
     assert (memory.nearest >= 0).all()
     memory.since(200, state.models)  # what an E-step does first; it does not come to its end
     memory.since(200, state.models)
-    assert (memory.nearest == -1).all() and not memory.distance.any()
+    assert (memory.nearest == -1).all()
+    assert not memory.distance.any()
 
 
 def test_little_is_carried_where_it_does_not_pay():

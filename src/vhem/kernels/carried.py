@@ -1,9 +1,9 @@
 """What an E-step of VHEM knows about pairs far apart, carried to the next one.
 
 Elkan and Hamerly do this for k-means, with distances and the triangle inequality. Here J_ij, or the bound by which the
-compiled engine skips a pair, is, but for a constant, minus half the square of a number g_ij that behaves as a distance: if
-reduced model j moves, g_ij'² ≥ (shrink_j (g_ij - √v_i shift_j))² - 2 v_i gain_j. The proof is in docs/performance.md; it
-holds for mixtures, and for variances as for full matrices.
+compiled engine skips a pair, is, but for a constant, minus half the square of a number g_ij that behaves as a distance:
+if reduced model j moves, g_ij'² ≥ (shrink_j (g_ij - √v_i shift_j))² - 2 v_i gain_j. The proof is in docs/performance.md;
+it holds for mixtures, and for variances as for full matrices.
 """
 
 from __future__ import annotations
