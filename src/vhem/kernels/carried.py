@@ -2,8 +2,8 @@
 
 Elkan and Hamerly do this for k-means, with distances and the triangle inequality. Here J_ij, or the bound by which the
 compiled engine skips a pair, is, but for a constant, minus half the square of a number g_ij that behaves as a distance:
-if reduced model j moves, g_ij'² ≥ (shrink_j (g_ij - √v_i shift_j))² - 2 v_i gain_j. The proof is in docs/performance.md;
-it holds for mixtures, and for variances as for full matrices.
+if reduced model j moves, g_ij'² ≥ (shrink_j (g_ij - √v_i shift_j))² - 2 v_i gain_j.
+The proof is in docs/performance.md; it holds for mixtures, and for variances as for full matrices.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _peak(models: Models) -> FloatArray:
 
 
 def _ceiling(models: Models) -> FloatArray:
-    return _peak(models) + _SLACK + np.log(models.shape[2])
+    return np.asarray(_peak(models) + _SLACK + np.log(models.shape[2]))
 
 
 def _gain(before: Models, after: Models) -> FloatArray:
