@@ -69,6 +69,9 @@ def test_associate_tests_a_table_of_people(folder):
     assert "age" in done.output
     assert "Kruskal-Wallis" in done.output
     assert (folder / "out" / "associate" / "associations.csv").is_file()
+    assert "Kruskal-Wallis (" in (folder / "out" / "associate" / "methods.txt").read_text()
+    run("report", folder / "out", "-o", folder / "associated.html")
+    assert "What goes with the clusters" in (folder / "associated.html").read_text()
     own = run("associate", folder / "out", "--bootstrap", 0, "--json", "--quiet")
     rows = json.loads(own.stdout)["table"]["rows"]
     assert [row[0] for row in rows] == ["group"]  # the only column of the run's own table with one value per person

@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 from vhem.cli.naming import Doing
-from vhem.cli.run_folder import RunFolder
+from vhem.cli.run_folder import ASSOCIATE, RunFolder
 from vhem.cli.session import Session, show
 from vhem.cli.shared import RunOptions, expanded, listed
 from vhem.cli.statistics import PeopleTable, StatisticsRun, key_column, table_of
+from vhem.inference import Comparison
 from vhem.inference import associate as tested
+from vhem.inference.comparison import key_of
 from vhem.inference.tables import Table
-from vhem.paper import write_tables
+from vhem.paper import write_comparison
 
 
 @expanded
@@ -44,7 +46,7 @@ def associate(
     """Test which covariates go with the clusters: age, accuracy, diagnosis, condition.
 
     The table has one row per person, or is the long table of the run itself, in which a person's rows agree. Covariates
-    are ordered by the size of their effect, with Holm-corrected p-values.
+    are ordered by the size of their effect, with Holm-corrected p-values. `vhem report` then shows them, too.
 
     For example:
 
@@ -52,7 +54,7 @@ def associate(
 
         vhem associate out --table people.xlsx --columns age,diagnosis --numeric anova -o associations
     """
-    found, target = StatisticsRun(RunFolder(folder)), out or folder / "associate"
+    found, target = StatisticsRun(RunFolder(folder)), out or folder / ASSOCIATE
     with Session(run.quiet, run.progress) as session:
         session.begin("testing covariates", Doing.CLUSTERING)
         again = found.estimator(run.seed, run.jobs) if recluster and bootstrap else None
@@ -64,7 +66,9 @@ def associate(
             estimator=again, n_bootstrap=bootstrap, random_state=run.seed,
             callback=lambda done: session.update(done, "bootstrap"),
         )  # fmt: skip
-        files = write_tables(target, [result.table()], [result.sentence()])
+        members = found.members
+        said = Comparison([result.table()], [result.sentence()], [], key_of(members.ids, members.labels))
+        files = write_comparison(target, said, result.methods())
     numbers = {"sentence": result.sentence(), "table": result.table()._asdict(), "files": [str(path) for path in files]}
     show(_text(result.table(), result.sentence(), files), numbers, run.json)
 

@@ -10,7 +10,7 @@ import typer
 
 from vhem._support.errors import InputError
 from vhem._support.paths import existing_file
-from vhem.cli.run_folder import COMPARE, RunFolder
+from vhem.cli.run_folder import ASSOCIATE, COMPARE, RunFolder
 from vhem.cli.statistics import classes_of
 from vhem.files.labels import as_written
 from vhem.inference.comparison import Comparison, key_of
@@ -61,13 +61,24 @@ def known_classes(given: str, run: RunFolder) -> list[str]:
 
 
 def _statistics(run: RunFolder, notes: list[str]) -> Comparison | None:
-    """Return what `vhem compare` found about this run, if it was run."""
-    path = run.path / COMPARE / "statistics.json"
+    """Return what `vhem compare` and `vhem associate` found about this run, if they were run."""
+    parts = [part for command in (COMPARE, ASSOCIATE) if (part := _found_by(command, run, notes)) is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    one, other = parts
+    return one._replace(
+        tables=one.tables + other.tables, sentences=one.sentences + other.sentences,
+        warnings=one.warnings + other.warnings,
+    )  # fmt: skip
+
+
+def _found_by(command: str, run: RunFolder, notes: list[str]) -> Comparison | None:
+    path = run.path / command / "statistics.json"
     if not path.is_file():
         return None
     found = Comparison.from_json(path.read_text(encoding="utf-8"))
     if found.key != key_of(run.labels.ids, run.labels.labels):
-        notes.append(f"Statistics in {path.parent} are about other clusters; run `vhem compare {run.path}` again.")
+        notes.append(f"Statistics in {path.parent} are about other clusters; run `vhem {command} {run.path}` again.")
         return None
     return found
 

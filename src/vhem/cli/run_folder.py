@@ -60,7 +60,8 @@ from vhem.studies.results import provenance
 
 RUN, SUMMARY_TEXT, SUMMARY_JSON = "run.toml", "summary.txt", "summary.json"
 HMMS, CENTERS, TREE, LABELS = "hmms.vhem", "centers.vhem", "tree.vhem", "labels.csv"
-RESTARTS, REPORT, PICTURES, COMPARE = "restarts.json", "report.html", "pictures", "compare"
+RESTARTS, REPORT, PICTURES = "restarts.json", "report.html", "pictures"
+COMPARE, ASSOCIATE = "compare", "associate"  # folders of statistics
 _DRAWN = ("centers*", "cluster[0-9]*", "responsibilities", "hierarchy")  # in the folder of pictures
 _WITHOUT_EFFECT = ("jobs", "dask", "checkpoint_every")  # options that do not change the result
 

@@ -75,6 +75,16 @@ class Associations(NamedTuple):
         text += f" Left out: {'; '.join(left)}." if left else ""
         return text + (f" {len(self.absent)} people are not in the table." if self.absent else "")
 
+    def methods(self) -> str:
+        """Return how it was tested, for the Methods section."""
+        tests = ", ".join(dict.fromkeys(f"{x.found.test} ({x.found.measure})" for x in self.rows))
+        text = f"Covariates were compared between clusters by the following tests (and effect sizes): {tests}. "
+        text += "p-values were corrected by Holm's method."
+        if not self.n_bootstrap:
+            return text
+        how = ", with the clustering run again in each" if self.reclustered else ""
+        return f"{text} Intervals of effects are percentiles of {self.n_bootstrap} bootstrap samples of people{how}."
+
     def sentence(self) -> str:
         """Return the result as a paper states it."""
         real = [x for x in self.rows if x.p_holm <= 0.05]

@@ -49,7 +49,15 @@ class BootstrapTest(NamedTuple):
             number(float(self.null_gains.mean()), 1), number(float(self.null_gains.max()), 1),
             f"{above} of {len(self.null_gains)}", p_value(self.p),
         ]  # fmt: skip
-        return Table("bootstrap", "Gain of the clusters over chance (parametric bootstrap)", columns, [row], WHY)
+        title = "Gain of the clusters over chance (parametric bootstrap)"
+        return Table("bootstrap", title, columns, [row], WHY + self._precision())
+
+    def _precision(self) -> str:
+        """Say how well p is known, if it is near the usual level."""
+        if not 0.02 < self.p < 0.1:
+            return ""
+        error = (self.p * (1 - self.p) / len(self.null_gains)) ** 0.5
+        return f" p is known to within about ± {error:.2f} (one standard error); more data sets tell it better."
 
     def sentence(self) -> str:
         """Return the result as a paper states it."""

@@ -93,15 +93,15 @@ class ClusterDifference(NamedTuple):
              "yes" if x.clear else ""]
             for x in self.estimates
         ]  # fmt: skip
-        columns = ["measure", f"cluster {a}", f"cluster {b}", "difference", "95 % interval", "differs"]
+        columns = ["measure", f"cluster {a}", f"cluster {b}", "difference", "95 % interval", "excludes 0"]
         crossed = [(s + 1, t + 1) for s, t in self.states if s != t]
         note = "States are matched by what they emit"
         if crossed:
             s, t = crossed[0]
             note += f"; {s}/{t} is state {s} of cluster {a} and state {t} of cluster {b}"
         note += (
-            ". Intervals: bootstrap of people, given who is in which cluster. Clusters differ if zero is outside the "
-            "interval; intervals are not corrected for their number."
+            ". Intervals: bootstrap of people, given who is in which cluster. They describe the clusters, which were "
+            "made from the same data, and are no proof of kinds; nor are they corrected for their number."
         )
         return Table(f"difference_{a}_{b}", f"What differs between clusters {a} and {b}", columns, rows, note)
 

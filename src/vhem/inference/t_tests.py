@@ -46,6 +46,8 @@ def t_test_table(named: list[tuple[str, TTest]], title: str, note: str = "") -> 
          interval(*x.interval), number(x.d, 2)]
         for name, x in named
     ]  # fmt: skip
+    if any(x.alternative != "two-sided" for _, x in named):
+        note = f"{note} Tests and intervals are one-sided.".strip()
     return Table("t_tests", title, columns, rows, note)
 
 
