@@ -53,7 +53,8 @@ def test_a_report_on_clusters(folders, study):  # noqa: F811
     assert data["dimensionNames"] == ["x", "y"]
     assert len(data["restarts"]) == len(folder.restarts) == 3
     assert "Adjusted Rand index" in text
-    assert f"vhem cluster --config {folders / 'cluster' / 'run.toml'}" in text
+    assert "vhem cluster --config cluster/run.toml" in text
+    assert str(folders) not in text  # a report that is passed on does not say where it was made
     assert '<tr class="changed"><th scope="row"><code>clusters</code>' in text
     assert '<tr><th scope="row"><code>covariance</code>' in text, "a default is no choice"
     for row in data["sequences"][::9]:
