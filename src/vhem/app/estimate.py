@@ -19,6 +19,7 @@ _FIT_HMM, _REFINE_HMM, _APART = 2.5e-4, 1.5e-3, 7e-5  # per HMM, and per pair of
 _ITERATIONS, _ROUNDS = 30, 250  # of learning, and of refining
 _FOLDS = 8  # clusterings of the statistics beside those of draws: five folds, and three of all people
 _FITS, _SEPARATING = 26, 12  # clusterings per number of clusters that is compared: the criteria, and how separate
+_SHARED = 0.6  # with 8 to 10 processes per core, runs took 3.7 to 4.1 times as long
 _LATEST = 5  # runs from which the machine's speed is known
 _DOUBT = 2.0  # seconds of work that must be done before the speed of a run is believed
 
@@ -166,7 +167,7 @@ def machine_factor(store: Store, speed: float = 1.0) -> float:
 
 
 def crowd() -> float:
-    """Return how many processes share a core now."""
+    """Return how much slower a process is because others share its core; they do not use all of their shares."""
     if not hasattr(os, "getloadavg"):
         return 1.0
-    return max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    return float(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)) ** _SHARED)
