@@ -21,7 +21,7 @@ export const tiles = (pairs) =>
   );
 export function duration(seconds) {
   if (seconds < 1.5) return "a second";
-  if (seconds < 60) return `${Math.round(seconds)} seconds`;
+  if (seconds < 59.5) return `${Math.round(seconds)} seconds`;
   if (seconds < 600) {
     const tens = Math.round(seconds / 10),
       rest = 10 * (tens % 6),
