@@ -288,7 +288,7 @@ void forward_fast(Pack& p, Worker& worker) {
 // Calls call(n) with the number of reduced states as a constant: the fast form is compiled for each small one, and once for
 // any (0).
 template <class Call>
-inline void for_states(int R, Call call) {
+inline void for_states([[maybe_unused]] int R, Call call) {
 #if !defined(VHEM_ANY_SIZE_ONLY)
     switch (R) {
         case 1: return call(std::integral_constant<int, 1>());

@@ -37,7 +37,7 @@ class GaussianPanels {
                 const long gaussian = states[c] * M + l, panel = l * panels_ + static_cast<long>(c) / kLanes;
                 const long lane = static_cast<long>(c) % kLanes;
                 const double weight = all.weights ? all.weights[gaussian] : 1.0, *covar = all.covars + gaussian * all.covar_size();
-                double* to = &data_[panel * size_ * kLanes + lane];
+                double* to = data_.data() + panel * size_ * kLanes + lane;  // of nothing, if d is 0
                 for (long k = 0; k < d_; ++k) *to = all.means[gaussian * d_ + k], to += kLanes;
                 const double half_log_det = Full ? fill_full(to, covar, room.data()) : fill_diagonal(to, covar);
                 constant_[panel * kLanes + lane] =
@@ -49,7 +49,7 @@ class GaussianPanels {
 
     // log c_ρℓ + g(row; ρ,ℓ) for n ≤ 4 base Gaussians and one panel.
     void evaluate(const Rows& base, long row, int n, long l, long panel, vec* out, vec* scratch) const {
-        const double* p = &data_[(l * panels_ + panel) * size_ * kLanes];
+        const double* p = data_.data() + (l * panels_ + panel) * size_ * kLanes;
         const vec constant = load(&constant_[(l * panels_ + panel) * kLanes]);
         if (n == 4) return evaluate<4>(base, row, p, constant, out, scratch);
         for (int r = 0; r < n; ++r) evaluate<1>(base, row + r, p, constant, out + r, scratch);
