@@ -130,10 +130,7 @@ def cluster(
         with executor_at(dask) as executor:
             watched = {"callback": session.clustering(learning.max_iter), "executor": executor}
             fit = clone(settings).set_params(**watched).fit(hmms)
-        final = fit
-        if polish and isinstance(found.content, Sequences) and len(hmms) > fit.n_clusters:
-            session.begin(f"refining {fit.n_clusters} clusters on the sequences", Doing.CLUSTERING)
-            final = _polished(found.content, hmms, fit.n_clusters, center_states, learning, run)
+        final = _polished(fit, found, hmms, center_states, learning, run, session) if polish else fit
         if isinstance(found.content, Sequences) and (probable is not None or learning.method == "vb"):
             final.centers_ = _with_uncertainty(final, found.content, hmms, learning)
         warn_of_pieces(final, hmms, length)
@@ -218,18 +215,22 @@ def _choice_text(compared: ClusterNumbers | None) -> str:
 
 
 def _polished(
-    sequences: Sequences,
+    fit: VHEM,
+    found: Any,
     hmms: H3M,
-    clusters: int,
     center_states: int | None,
     learning: LearningOptions,
     run: RunOptions,
-) -> SequenceClustering:
-    """Refine clusters of HMMs on the sequences that they were learned from."""
-    names = owners_of_hmms(sequences, learning)
+    session: Session,
+) -> VHEM | SequenceClustering:
+    """Refine clusters of HMMs on the sequences that they were learned from, if there are any and not one each."""
+    if not isinstance(found.content, Sequences) or len(hmms) <= fit.n_clusters:
+        return fit
+    session.begin(f"refining {fit.n_clusters} clusters on the sequences", Doing.CLUSTERING)
+    names = owners_of_hmms(found.content, learning)
     states = center_states or int(np.ceil(np.median(hmms.n_states)))
     return SequenceClustering(
-        clusters,
+        fit.n_clusters,
         states,
         learning.mix,
         learning.covariance,
@@ -237,10 +238,12 @@ def _polished(
         random_state=run.seed,
         n_jobs=run.jobs,
         emissions=learning.emitted(),
-    ).fit(sequences, groups=names, hmms=hmms)
+    ).fit(found.content, groups=names, hmms=hmms)
 
 
-def _with_uncertainty(final: SequenceClustering, sequences: Sequences, hmms: H3M, learning: LearningOptions) -> H3M:
+def _with_uncertainty(
+    final: VHEM | SequenceClustering, sequences: Sequences, hmms: H3M, learning: LearningOptions
+) -> H3M:
     """Return the refined centres with what their members' sequences leave open about them."""
     names = owners_of_hmms(sequences, learning)
     label_of = dict(zip(hmms.ids, final.labels_, strict=True))
