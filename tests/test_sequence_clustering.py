@@ -162,6 +162,17 @@ def test_clusters_that_are_forgotten_do_not_matter(full, monkeypatch):
     np.testing.assert_allclose(few.expected.responsibilities, everything.expected.responsibilities, atol=1e-9)
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_a_cluster_that_no_item_may_belong_to(full):
+    problem, start = varying(full=full)
+    far = start.centers.means.copy()
+    far[2] += 1e4
+    done = run(problem, start._replace(centers=start.centers._replace(means=far)), Limits(max_iter=4, tol=0))
+    assert np.isfinite(done.bounds).all()
+    assert 2 not in done.state.matches.cluster
+    assert all(np.isfinite(array).all() for array in done.state.centers[:6])
+
+
 def test_full_covariances_without_correlations_say_nearly_the_same():
     """The two forms of the model differ in their priors of the precisions, not in what they are about."""
     labels = []

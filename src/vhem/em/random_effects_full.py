@@ -147,14 +147,16 @@ def _effects(spread: FloatArray, s: ItemSums, precision: FloatArray) -> tuple[Fl
 
 def _shift(c: Effects, s: ItemSums, precision: FloatArray, shares: Shares) -> FloatArray:
     """Return how far the means move: items' own means count by W = (T + (n Λ)⁻¹)⁻¹ = T⁻¹ - T⁻¹ v T⁻¹."""
-    d, inverse = c.means.shape[-1], _inverse(c.spread)[shares.cluster]
+    d, of_centers = c.means.shape[-1], _inverse(c.spread)
+    inverse = of_centers[shares.cluster]
     v = _inverse(inverse + s.n_frames[..., None, None] * precision)
     W = inverse - inverse @ v @ inverse
     own = s.first / np.maximum(s.n_frames[..., None], 1e-9)
     right = shares.summed((W @ own[..., None])[..., 0])
-    total = shares.summed(W)
-    ridge = (1e-9 * np.trace(total, axis1=-2, axis2=-1)[..., None, None] + 1e-300) * np.eye(d)
-    return np.asarray(np.linalg.solve(total + ridge, right[..., None])[..., 0])
+    # Of states that hardly anything visits, W is rounding; a cluster may even have been forgotten for all items.
+    ridge = 1e-10 * (shares.sizes[:, None] + 1e-9) * np.trace(of_centers, axis1=-2, axis2=-1)
+    total = shares.summed(W) + ridge[..., None, None] * np.eye(d)
+    return np.asarray(np.linalg.solve(total, right[..., None])[..., 0])
 
 
 def _about(s: ItemSums, shift: FloatArray) -> ItemSums:
