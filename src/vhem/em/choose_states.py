@@ -23,7 +23,7 @@ CANDIDATES = {
     "left-right-skip": (2, 3, 4, 6, 8, 12, 16),
 }
 _ENOUGH = 2  # numbers of states in a row that are no better than a smaller one, after which none is tried
-_MOST_ITEMS = 300  # that the quick clusterings are made of
+_MOST_ITEMS, _MOST_WORK = 300, 3e9  # that the quick clusterings are made of; multiplications of one comparison
 _ITERATIONS = 3  # of EM on the sequences
 _TAU = 10  # frames by which ergodic HMMs are compared; left-right ones are compared over the typical length
 
@@ -41,12 +41,20 @@ def compared_length(batch: Batch, topology: str) -> int:
     return _TAU if topology == "ergodic" else int(np.median(batch.lengths))
 
 
+def most_items(batch: Batch, topology: str, n_states: int, work: float) -> int:
+    """Return for how many items all pairs of HMMs can be compared with so many multiplications."""
+    return int(np.sqrt(work / (compared_length(batch, topology) * 2 * n_states**3)))
+
+
 def chosen_shape(
     batch: Batch, plan: FitPlan, n_clusters: int, topologies: Iterable[str], rng: np.random.Generator
 ) -> ChosenShape:
     """Return the topology and the number of states that BIC prefers; of many items, a sample is asked."""
-    if len(batch.ids) > max(_MOST_ITEMS, 10 * n_clusters):
-        size = max(_MOST_ITEMS, 10 * n_clusters)
+    topologies = list(topologies)
+    largest = [(t, max(S for S in (1, *CANDIDATES[t]) if np.median(batch.lengths) >= S)) for t in topologies]
+    size = min(most_items(batch, t, S, _MOST_WORK) for t, S in largest)
+    size = max(min(size, _MOST_ITEMS), 10 * n_clusters)
+    if len(batch.ids) > size:
         batch = batch.take(np.sort(rng.choice(len(batch.ids), size, replace=False)))
     found = []
     for topology in topologies:

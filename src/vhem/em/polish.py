@@ -35,7 +35,7 @@ _TOL = 1e-4
 _MOVES = {"diag": 3, "full": 1}  # of the search
 _MUCH_WORK = 250_000  # frames × clusters above which the search makes one move
 _PATIENCE = 60  # children without a higher likelihood after which the search ends; fewer if there is much work
-_MOST_ITEMS = 1500  # for which the search compares HMMs pairwise
+_MOST_ITEMS, _MOST_PAIRWISE = 1500, 1e10  # for which the search compares HMMs pairwise; multiplications of that
 _MOST_NUMBERS = 3e7  # that varying items may take: items × clusters × states × dimensions
 
 
@@ -127,7 +127,8 @@ class Polish:
         Returns all candidates with those that the search tried.
         """
         best = max(candidates, key=lambda one: one.objective)
-        if len(self.batch.ids) > _MOST_ITEMS:
+        n, S = len(self.batch.ids), self.base.models.shape[1]
+        if n > _MOST_ITEMS or n**2 * self.base.tau * 2 * S**3 > _MOST_PAIRWISE:
             return candidates
         few = len(self.batch.X) * self.n_clusters <= _MUCH_WORK
         tried: set[tuple[int, int]] = set()
