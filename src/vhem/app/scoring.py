@@ -81,7 +81,7 @@ def _misfits(new: dict[str, float], lowest: float) -> list[str]:
     if not worse:
         return []
     named = ", ".join(worse[:_NAMED]) + (f" and {len(worse) - _NAMED} more" if len(worse) > _NAMED else "")
-    who = "All of them fit" if len(worse) == len(new) else f"{named} {'fits' if len(worse) == 1 else 'fit'}"
+    who = "All of them fit" if 1 < len(worse) == len(new) else f"{named} {'fits' if len(worse) == 1 else 'fit'}"
     return [_MISFIT.format(who=who, best=max(new[name] for name in worse), lowest=lowest)]
 
 

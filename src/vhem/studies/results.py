@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from vhem._support.version import VERSION
 from vhem.kernels.engine import engine
 
 
 def provenance(settings: dict[str, Any]) -> dict[str, Any]:
     """Return settings and versions, to be stored with the numbers."""
-    versions = {name: metadata.version(name) for name in ("vhem", "numpy", "scipy", "scikit-learn")}
+    versions = {"vhem": VERSION} | {name: metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")}
     running = engine()
     return {
         "settings": settings,
