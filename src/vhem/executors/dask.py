@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import itertools
-import pickle
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import CancelledError
+from dataclasses import dataclass
 from typing import Any
 
 from vhem._support.errors import Explained, ParameterError
@@ -91,9 +91,7 @@ class DaskExecutor:
             running = running[n:]
 
     def _hold(self, item: Any, name: str) -> Any:
-        # Bytes made on this line, for this client's own workers, as Dask sends every task: never those of a file.
-        payload = pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)
-        return self.client.submit(pickle.loads, payload, key=f"{name}-{_token()}", pure=False)
+        return self.client.submit(_opened, _Parcel(item), key=f"{name}-{_token()}", pure=False)
 
     def _results(self, futures: list[Any]) -> list[Any]:
         """Wait for results, but not forever for a cluster that is gone."""
@@ -152,6 +150,17 @@ class DaskExecutor:
     def _address(self) -> str:
         scheduler = getattr(self.client, "scheduler", None)
         return str(getattr(scheduler, "address", "an unknown address"))
+
+
+@dataclass(frozen=True)
+class _Parcel:
+    """An item that Dask sends as it is, without looking into it for futures."""
+
+    item: Any
+
+
+def _opened(parcel: _Parcel) -> Any:
+    return parcel.item
 
 
 def _apply(function: Callable[..., Any], item: Any, arguments: tuple[Any, ...]) -> Any:
