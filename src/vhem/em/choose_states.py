@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vhem.em.cluster_starts import ward_labels
+from vhem.em.cluster_starts import most_comparable, ward_labels
 from vhem.em.fitting import FitPlan, fit_batch
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits, run
@@ -41,19 +41,14 @@ def compared_length(batch: Batch, topology: str) -> int:
     return _TAU if topology == "ergodic" else int(np.median(batch.lengths))
 
 
-def most_items(batch: Batch, topology: str, n_states: int, work: float) -> int:
-    """Return for how many items all pairs of HMMs can be compared with so many multiplications."""
-    return int(np.sqrt(work / (compared_length(batch, topology) * 2 * n_states**3)))
-
-
 def chosen_shape(
     batch: Batch, plan: FitPlan, n_clusters: int, topologies: Iterable[str], rng: np.random.Generator
 ) -> ChosenShape:
     """Return the topology and the number of states that BIC prefers; of many items, a sample is asked."""
     topologies = list(topologies)
     largest = [(t, max(S for S in (1, *CANDIDATES[t]) if np.median(batch.lengths) >= S)) for t in topologies]
-    size = min(most_items(batch, t, S, _MOST_WORK) for t, S in largest)
-    size = max(min(size, _MOST_ITEMS), 10 * n_clusters)
+    size = min(most_comparable(compared_length(batch, t), S, _MOST_ITEMS, _MOST_WORK) for t, S in largest)
+    size = max(size, 10 * n_clusters)
     if len(batch.ids) > size:
         batch = batch.take(np.sort(rng.choice(len(batch.ids), size, replace=False)))
     found = []

@@ -24,7 +24,7 @@ from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
 _CENTERS = 3  # tried for a part of Ward's tree, besides its medoid
 _BLUR = 0.02  # of every probability row made from counts: a transition that happens not to occur stays possible
-_WARD_POOL = 1500  # inputs that Ward's tree is made of, at most: it takes the square of their number
+MOST_COMPARED = 1500  # HMMs of which all pairs are compared, as Ward's tree does, at most
 _POOL, _POOL_PER_CLUSTER = 2000, 20  # inputs that seeds are chosen from: the larger of this, and so many per cluster
 
 
@@ -83,7 +83,7 @@ def start_ward(
     Deterministic except for large collections, which are represented by a sample.
     """
     pool = np.arange(len(weights))
-    if len(pool) > (n := max(_WARD_POOL, _POOL_PER_CLUSTER * shape.n_clusters)):
+    if len(pool) > (n := max(MOST_COMPARED, _POOL_PER_CLUSTER * shape.n_clusters)):
         pool = np.sort(rng.choice(pool, n, replace=False))
     labels = ward_labels(base.take(pool), shape.n_clusters, n_threads)
     groups = [pool[labels == c] for c in np.unique(labels)]
@@ -129,6 +129,11 @@ def ward_partitions(apart: dict[str, FloatArray], n_clusters: int) -> dict[str, 
 def ward_tree(base: BaseModels, n_threads: int = 1) -> FloatArray:
     """Return Ward's tree on √ of the symmetrised divergence, in SciPy's form."""
     return np.asarray(linkage(np.sqrt(divergences(base.models, base.tau, n_threads)), method="ward"))
+
+
+def most_comparable(tau: int, n_states: int, most: int = MOST_COMPARED, work: float = 1e10) -> int:
+    """Return for how many HMMs all pairs can be compared: `most`, or fewer if that took more multiplications."""
+    return min(most, int(np.sqrt(work / (tau * 2 * n_states**3))))
 
 
 def divergences(models: Models, tau: int, n_threads: int = 1) -> FloatArray:

@@ -14,7 +14,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import Count, FitWarning, warn
-from vhem.em.cluster_starts import cut, ward_tree
+from vhem.em.cluster_starts import cut, most_comparable, ward_tree
 from vhem.em.fitting import FitPlan
 from vhem.em.genetic import Effort, evolved
 from vhem.em.grouped import Batch, Scale
@@ -35,7 +35,6 @@ _TOL = 1e-4
 _MOVES = {"diag": 3, "full": 1}  # of the search
 _MUCH_WORK = 250_000  # frames × clusters above which the search makes one move
 _PATIENCE = 60  # children without a higher likelihood after which the search ends; fewer if there is much work
-_MOST_ITEMS, _MOST_PAIRWISE = 1500, 1e10  # for which the search compares HMMs pairwise; multiplications of that
 _MOST_NUMBERS = 3e7  # that varying items may take: items × clusters × states × dimensions
 
 
@@ -127,8 +126,7 @@ class Polish:
         Returns all candidates with those that the search tried.
         """
         best = max(candidates, key=lambda one: one.objective)
-        n, S = len(self.batch.ids), self.base.models.shape[1]
-        if n > _MOST_ITEMS or n**2 * self.base.tau * 2 * S**3 > _MOST_PAIRWISE:
+        if len(self.batch.ids) > most_comparable(self.base.tau, self.base.models.shape[1]):
             return candidates
         few = len(self.batch.X) * self.n_clusters <= _MUCH_WORK
         tried: set[tuple[int, int]] = set()

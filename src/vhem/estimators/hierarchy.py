@@ -16,7 +16,7 @@ from vhem._support.checks import check_choice, check_enough, check_integer, chec
 from vhem._support.errors import ParameterError, warn
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
-from vhem.em.cluster_starts import divergences, merged_by_ward
+from vhem.em.cluster_starts import MOST_COMPARED, divergences, merged_by_ward
 from vhem.em.estimator import Estimator
 from vhem.em.progress import Progress
 from vhem.estimators.cluster_tree import SearchResult, Tree
@@ -29,7 +29,6 @@ from vhem.models.checks import check_h3m
 from vhem.sequences import SequencesLike
 
 _RANDOM_STARTS = ("emissions", "kmeans++")  # of further trees
-_MOST_COMPARED = 1500  # inputs, whose divergences are all computed
 
 
 class HierarchicalVHEM(Estimator):
@@ -163,7 +162,7 @@ class HierarchicalVHEM(Estimator):
         fits: list[VHEM] = []
         parents: list[IntArray] = []
         below, labels = inputs, np.arange(len(inputs))
-        goes_on = init == "auto" and self.n_init is None and len(inputs) <= _MOST_COMPARED
+        goes_on = init == "auto" and self.n_init is None and len(inputs) <= MOST_COMPARED
         for size in sizes:
             tau = fits[0].tau_ if fits else self.tau
             start = self._merged(inputs, below, labels, size, rng) if goes_on and fits else init

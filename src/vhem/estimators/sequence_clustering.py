@@ -18,8 +18,8 @@ from vhem._support.errors import Count, FitWarning, InputError, warn
 from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
-from vhem.em.choose_states import ChosenShape, chosen_shape, compared_length, most_items
-from vhem.em.cluster_starts import divergences, ward_partitions
+from vhem.em.choose_states import ChosenShape, chosen_shape, compared_length
+from vhem.em.cluster_starts import MOST_COMPARED, divergences, most_comparable, ward_partitions
 from vhem.em.estimator import Clusterer
 from vhem.em.fitting import FitPlan, borrowed, fit_batch, refitted
 from vhem.em.grouped import Batch, Scale
@@ -40,7 +40,7 @@ from vhem.sequences import SequencesLike, as_sequences
 from vhem.sequences.channels import Channels
 
 _ANY = "ergodic"
-_SAMPLE, _WORK = 1500, 1e10  # items whose HMMs are compared pairwise, and how much work that may be; others follow them
+_SAMPLE = MOST_COMPARED  # items whose HMMs are compared pairwise; the others follow the likelihoods
 _TOL = 1e-4
 
 
@@ -291,10 +291,9 @@ class SequenceClustering(LabelFrame, Clusterer):
 
     def _partitions(self, batch: Batch, models: dict[str, Models], rng: np.random.Generator) -> dict[str, IntArray]:
         """Return the distinct partitions that Ward's trees give."""
-        n, most = len(batch.ids), most_items(batch, self.topology_, self.n_states_, _WORK)
-        most = min(_SAMPLE, max(most, 10 * self.n_clusters))
+        n, tau, threads = len(batch.ids), compared_length(batch, self.topology_), n_threads(self.n_jobs)
+        most = min(_SAMPLE, max(most_comparable(tau, self.n_states_), 10 * self.n_clusters))
         chosen = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
-        tau, threads = compared_length(batch, self.topology_), n_threads(self.n_jobs)
         apart = {name: divergences(items.take(chosen), tau, threads) for name, items in models.items()}
         apart["damped"] = np.log1p(apart[_best_known(models)])  # what is far from all decides less about the rest
         found = ward_partitions(apart, self.n_clusters)
