@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 from scipy.stats import friedmanchisquare
@@ -108,8 +110,18 @@ def test_a_small_study(tmp_path, monkeypatch):
     assert "rescaled" in text
     kept = sorted((tmp_path / "parts").iterdir())
     times = [path.stat().st_mtime_ns for path in kept]
+    paths[1].unlink()
     assert clustering.run(tmp_path, 2, 20, ("sensor",), names)[0].read_text(encoding="utf-8") == text
     assert [path.stat().st_mtime_ns for path in kept] == times
+    shutil.rmtree(tmp_path / "parts")
+    page = tmp_path / "page.md"
+    page.write_text("Before.\n\n### What each can do at all\n\nWords.\n\n| stale |\n| --- |\n\nAfter.\n")
+    clustering.run(tmp_path, 2, 20, ("sensor",), names, pages=(page,))  # from clustering.json alone
+    assert not (tmp_path / "parts").exists()
+    renewed = page.read_text(encoding="utf-8")
+    assert "stale" not in renewed
+    assert "Words.\n\n| method | missing values |" in renewed
+    assert renewed.endswith("|\n\nAfter.\n")
 
 
 def test_a_method_that_takes_too_long_is_stopped():

@@ -126,12 +126,15 @@ def lifecourse(
 def clustering(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 10,
-    budget: Annotated[int, typer.Option(min=1, help="CPU seconds for all seeds of a method on a set.")] = 60,
+    budget: Annotated[int, typer.Option(min=1, help="CPU seconds for all seeds of a method on a set.")] = 20,
     data: Annotated[
         list[str] | None, typer.Option(help="Only this set, such as BasicMotions. May be repeated.")
     ] = None,
     method: Annotated[list[str] | None, typer.Option(help="Only this method. May be repeated.")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="Parts of the study to run at a time, each in its own process.")] = 1,
+    page: Annotated[
+        list[Path] | None, typer.Option(help="A page whose tables are renewed, by their headings. May be repeated.")
+    ] = None,
 ) -> None:
     """Compare vhem with other ways of clustering sequences, on public sets.
 
@@ -141,12 +144,15 @@ def clustering(
     from vhem.studies.clustering import run  # noqa: PLC0415
 
     chosen = (tuple(data or ()), tuple(method or ()))
-    _run_experiment(lambda: run(out, seeds, budget, *chosen, jobs=jobs, progress=typer.echo))
+    _run_experiment(lambda: run(out, seeds, budget, *chosen, jobs, typer.echo, tuple(page or ())))
 
 
 def labels(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
     seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 10,
+    page: Annotated[
+        list[Path] | None, typer.Option(help="A page whose tables are renewed, by their headings. May be repeated.")
+    ] = None,
 ) -> None:
     """Classify sequences after 2 to 16 examples per class, by H3MClassifier and others.
 
@@ -155,7 +161,7 @@ def labels(
     """
     from vhem.studies.few_labels import run  # noqa: PLC0415
 
-    _run_experiment(lambda: run(out, seeds, progress=typer.echo))
+    _run_experiment(lambda: run(out, seeds, typer.echo, tuple(page or ())))
 
 
 def _run_experiment(run: Callable[[], list[Path]]) -> None:

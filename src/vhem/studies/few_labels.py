@@ -9,6 +9,7 @@ random; at most 200 of the others are classified. A new class: the last one is a
 from __future__ import annotations
 
 import importlib
+import json
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -20,7 +21,7 @@ import numpy as np
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.studies.clustering_data import SETS, Items
 from vhem.studies.clustering_methods import stretched
-from vhem.studies.results import Meter, markdown_table, provenance, remembered, write
+from vhem.studies.results import Meter, markdown_table, provenance, remembered, renew_tables, write
 from vhem.supervised import H3MClassifier
 
 DATA = ("BasicMotions", "JapaneseVowels", "GunPoint", "Trace", "ItalyPowerDemand", "PickupGestureWiimoteZ", "letters")
@@ -140,23 +141,42 @@ def new_class(data: str, seeds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def run(out: Path, seeds: int = 10, progress: Callable[[str], None] = lambda _: None) -> list[Path]:
-    """Run the study and write its tables; finished parts are kept."""
+def run(
+    out: Path, seeds: int = 10, progress: Callable[[str], None] = lambda _: None, pages: tuple[Path, ...] = ()
+) -> list[Path]:
+    """Run the study and write its tables, also into `pages`; what is kept in parts or in few_labels.json is not run."""
+    known = _known(out / "few_labels.json", seeds)
     found: dict[str, Any] = {}
     for data in DATA:
-        found[data] = {}
+        found[data] = known["results"].setdefault(data, {})
         for n in AMOUNTS:
-            found[data][str(n)] = {}
+            of_amount = found[data].setdefault(str(n), {})
             for name in CLASSIFIERS:
+                if name in of_amount:
+                    continue
                 progress(f"{data}, {n} labels: {name}")
                 key = "".join(c if c.isalnum() else "-" for c in f"labels_{data}_{n}_{name}")
-                found[data][str(n)][name] = remembered(
-                    out, key, {"seeds": seeds}, partial(measured, name, data, n, seeds)
-                )
-        found[data]["new class"] = remembered(
-            out, f"labels_{data}_new", {"seeds": seeds}, partial(new_class, data, seeds)
-        )
-    return write(out, "few_labels", text(found), {"results": found, **provenance({"seeds": seeds})})
+                of_amount[name] = remembered(out, key, {"seeds": seeds}, partial(measured, name, data, n, seeds))
+        if "new class" not in found[data]:
+            found[data]["new class"] = remembered(
+                out, f"labels_{data}_new", {"seeds": seeds}, partial(new_class, data, seeds)
+            )
+    tables = all_tables(found)
+    text = "# All tables of the study of few labels\n\n" + "\n".join(f"## {k}\n\n{v}\n" for k, v in tables.items())
+    paths = write(out, "few_labels", text, known)
+    for page in pages:
+        renew_tables(page, tables)
+    draw(out / "few_labels.png", found)
+    return [*paths, out / "few_labels.png", *pages]
+
+
+def _known(path: Path, seeds: int) -> dict[str, Any]:
+    """Return the runs of a file and what they were made with, if with as many seeds; otherwise none."""
+    if path.exists():
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        if kept["settings"] == {"seeds": seeds}:
+            return kept
+    return {"results": {}, **provenance({"seeds": seeds}, ("aeon", "hmmlearn", "numba"))}
 
 
 def _cell(rows: list[dict[str, Any]], what: str = "accuracy") -> str:
@@ -167,24 +187,41 @@ def _cell(rows: list[dict[str, Any]], what: str = "accuracy") -> str:
     return f"{np.mean(values):.2f} ± {error:.2f}".replace("0.", ".")
 
 
-def text(found: dict[str, Any]) -> str:
-    """Return the tables as Markdown."""
+def all_tables(found: dict[str, Any]) -> dict[str, str]:
+    """Return every table, by its heading."""
     rows, seconds = [], []
     for data, of_set in found.items():
-        rows += [[data, str(n), *(_cell(of_set[str(n)][name]) for name in CLASSIFIERS)] for n in AMOUNTS]
-        last = [n for n in AMOUNTS if any("seconds" in row for row in of_set[str(n)]["H3MClassifier"])]
-        if last:
-            times = [
-                [row["seconds"] for row in of_set[str(last[-1])][name] if "seconds" in row] for name in CLASSIFIERS
-            ]
-            seconds.append([data, str(last[-1]), *(f"{np.mean(t):.2g}" if t else "–" for t in times)])
-    header = ["set", "labels per class", *CLASSIFIERS]
-    added = [
-        [data, _cell(of_set["new class"], "added"), _cell(of_set["new class"], "again")]
-        for data, of_set in found.items()
-    ]
-    return (
-        f"## Accuracy\n\n{markdown_table(header, rows)}\n\n## CPU seconds, learning and classifying\n\n"
-        f"{markdown_table(header, seconds)}\n\n## A new class, eight examples per class\n\n"
-        f"{markdown_table(['set', 'added by partial_fit', 'all classes learned again'], added)}\n"
+        made = [n for n in AMOUNTS if any("accuracy" in row for row in of_set[str(n)]["H3MClassifier"])]
+        rows += [[data, str(n), *(_cell(of_set[str(n)][name]) for name in CLASSIFIERS)] for n in made]
+        for n in made[-1:]:
+            times = [[row["seconds"] for row in of_set[str(n)][name] if "seconds" in row] for name in CLASSIFIERS]
+            seconds.append([data, str(n), *(f"{np.mean(t):.2g}" if t else "–" for t in times)])
+    header = ["set", "examples per class", *CLASSIFIERS]
+    added = [[data, *(_cell(of_set["new class"], how) for how in ("added", "again"))] for data, of_set in found.items()]
+    return {
+        "Accuracy after few examples": markdown_table(header, rows),
+        "CPU seconds, learning and classifying": markdown_table(header, seconds),
+        "A class that comes later": markdown_table(["set", "added by partial_fit", "all learned again"], added),
+    }
+
+
+def draw(path: Path, found: dict[str, Any]) -> None:
+    """Draw the learning curves, a panel per set."""
+    import matplotlib.pyplot as plt  # noqa: PLC0415  (an optional library)
+
+    figure, panels = plt.subplots(
+        1, len(found), figsize=(2.1 * len(found) + 0.6, 2.6), sharey=True, squeeze=False, layout="constrained"
     )
+    for axes, (data, of_set) in zip(panels[0], found.items(), strict=True):
+        for name, mark in zip(CLASSIFIERS, "os^dv", strict=False):
+            scores = [[row["accuracy"] for row in of_set[str(n)][name] if "accuracy" in row] for n in AMOUNTS]
+            known = [(n, np.mean(v)) for n, v in zip(AMOUNTS, scores, strict=True) if v]
+            axes.plot(*zip(*known, strict=True) if known else ((), ()), marker=mark, ms=4, lw=1.2, label=name)
+        axes.set_title(data, fontsize=8)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(AMOUNTS, map(str, AMOUNTS))
+    panels[0, 0].set_ylabel("accuracy")
+    figure.supxlabel("examples per class", fontsize=9)
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)

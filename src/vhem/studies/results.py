@@ -18,9 +18,12 @@ from vhem._support.version import VERSION
 from vhem.kernels.engine import engine
 
 
-def provenance(settings: dict[str, Any]) -> dict[str, Any]:
-    """Return settings and versions, to be stored with the numbers."""
+def provenance(settings: dict[str, Any], packages: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return settings and versions, to be stored with the numbers; of `packages`, those that are installed."""
     versions = {"vhem": VERSION} | {name: metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    for name in packages:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
     running = engine()
     return {
         "settings": settings,
@@ -42,6 +45,15 @@ def write(folder: Path, name: str, text: str, numbers: dict[str, Any]) -> list[P
     paths[0].write_text(text, encoding="utf-8")
     paths[1].write_text(json.dumps(numbers, indent=1), encoding="utf-8")
     return paths
+
+
+def renew_tables(page: Path, tables: dict[str, str]) -> None:
+    """Put tables into a page: each replaces the first table below the heading of its name, and the text stays."""
+    text = page.read_text(encoding="utf-8")
+    for title, table in tables.items():
+        below = re.compile(rf"(^#+ {re.escape(title)}\n(?:(?!#|\|).*\n)*)(?:\|.*\n)+", re.MULTILINE)
+        text = below.sub(lambda found, new=table: f"{found[1]}{new}\n", text)  # type: ignore[misc]
+    page.write_text(text, encoding="utf-8")
 
 
 def remembered(folder: Path, name: str, settings: dict[str, Any], compute: Callable[[], Any]) -> Any:
