@@ -51,6 +51,20 @@ def test_classes_that_the_data_do_not_show_are_not_preferred():
     assert "more restarts will not" in found.sentence
 
 
+def test_hmms_of_few_frames_have_lost_what_their_sequences_know():
+    """Two kinds that stay or alternate; an HMM of its own for three short trials is mostly noise."""
+    rng, truth = np.random.default_rng(2), np.arange(24) % 2
+    kinds = [vhem.HMM([0.5, 0.5], [[p, 1 - p], [1 - p, p]], [[0.0], [2.0]], [[1.0], [1.0]]) for p in (0.9, 0.1)]
+    ys = [y for k in truth for y in kinds[k].sample(3, 8, random_state=rng)]
+    people = np.repeat(np.arange(24), 3)
+    hmms = vhem.fit_hmms(ys, 2, groups=people, pooling=None, random_state=0)
+    fit = vhem.VHEM(2, polish=False, random_state=0).fit(hmms)
+    assert vhem.diagnose(fit, truth, hmms).cause == "objective"
+    found = vhem.diagnose(fit, truth, hmms, people, ys)
+    assert found.cause == "estimation"
+    assert "The HMMs have lost" in found.sentence
+
+
 def test_wrong_questions_are_answered():
     ys, truth = two_kinds()
     fit = vhem.SequenceClustering(2, 2, random_state=0).fit(ys)

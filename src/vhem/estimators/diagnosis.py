@@ -29,7 +29,7 @@ class Diagnosis(NamedTuple):
     kept: float  #: the same for what the algorithm ends in if it starts from the truth
     found_objective: float  #: what the algorithm maximises, for the clusters found
     truth_objective: float  #: the same if it starts from the truth
-    cause: str  #: "none", "search" or "objective"
+    cause: str  #: "none", "search", "objective" or "estimation"
 
     @property
     def sentence(self) -> str:
@@ -43,6 +43,12 @@ class Diagnosis(NamedTuple):
                 f"{found} Started from the classes, the objective is higher by {higher:.4g}: a better solution was "
                 "missed. More restarts, or search='genetic', may find it."
             )
+        if self.cause == "estimation":
+            return (
+                f"{found} To VHEM other clusters describe the HMMs better than the classes do, by {-higher:.4g}; what "
+                "describes the sequences behind them best is nearer to the classes. The HMMs have lost what tells the "
+                "classes apart: use SequenceClustering, or learn each HMM from more sequences."
+            )
         stays = "stay as they are" if self.kept >= _ALIKE else f"are left (agreement {self.kept:.2f})"
         return (
             f"{found} Started from the classes, these {stays}, and the objective is lower by {-higher:.4g}: to the "
@@ -51,11 +57,13 @@ class Diagnosis(NamedTuple):
         )
 
 
-def diagnose(fit: Any, truth: npt.ArrayLike, X: Any, groups: Any = None) -> Diagnosis:
+def diagnose(fit: Any, truth: npt.ArrayLike, X: Any, groups: Any = None, sequences: Any = None) -> Diagnosis:
     """Compare a fitted clustering with known classes, and say why they differ.
 
     The same algorithm is started from the classes. If that ends in a higher objective than what was found, a better
-    solution was missed (the search is to blame); otherwise the model prefers other clusters to the classes.
+    solution was missed (the search is to blame); otherwise the model prefers other clusters to the classes. If HMMs
+    were clustered and their sequences are given, these are clustered too, from the classes and from what was found: if
+    the better solution is nearer to the classes, the HMMs have lost what tells these apart (estimation is to blame).
 
     Parameters
     ----------
@@ -66,7 +74,9 @@ def diagnose(fit: Any, truth: npt.ArrayLike, X: Any, groups: Any = None) -> Diag
     X : H3M, or sequences
         What it was fitted to.
     groups : list, optional
-        The groups that `SequenceClustering` was fitted with.
+        The groups that `SequenceClustering`, or `fit_hmms`, was given.
+    sequences : sequences, optional
+        For `VHEM`: what the HMMs were learned from.
 
     Returns
     -------
@@ -94,6 +104,11 @@ def diagnose(fit: Any, truth: npt.ArrayLike, X: Any, groups: Any = None) -> Diag
     agreement = float(adjusted_rand_score(classes, fit.labels_))
     better = objective > found + 1e-9 * abs(found)
     cause = "none" if agreement >= _ALIKE else "search" if better else "objective"
+    if cause == "objective" and isinstance(fit, VHEM) and sequences is not None:
+        asked = [_of_sequences(sequences, groups, X, start) for start in (classes, fit.labels_)]
+        best = max(asked, key=lambda one: one.lower_bound_)
+        nearer = float(adjusted_rand_score(classes, best.labels_)) - agreement
+        cause = "estimation" if nearer > 1 - _ALIKE else cause
     return Diagnosis(agreement, float(adjusted_rand_score(classes, labels)), found, objective, cause)
 
 
@@ -132,3 +147,9 @@ def _of_hmms(fit: VHEM, classes: IntArray, X: H3M, K: int) -> tuple[float, float
     again = clone(fit).set_params(n_clusters=K, init=start, **plain).fit(X)
     ended = clone(fit).set_params(init=fit.centers_, **plain).fit(X)
     return ended.lower_bound_, again.lower_bound_, again.labels_
+
+
+def _of_sequences(sequences: Any, groups: Any, hmms: H3M, start: IntArray) -> SequenceClustering:
+    """Return the clusters of the sequences behind the HMMs that are found from a start."""
+    again = SequenceClustering(int(start.max()) + 1, "auto", covariance_type=hmms.covariance_type, random_state=0)
+    return again.fit(sequences, groups=groups, hmms=hmms, partition=start)
