@@ -74,13 +74,14 @@ def test_twenty_iterations_end_where_hmmlearn_ends(covariance_type):
 @QUIET
 @pytest.mark.parametrize("plain", [False, True])
 @pytest.mark.parametrize("topology", ["ergodic", "left-right"])
-def test_iterating_inside_the_engine_changes_nothing(topology, plain, monkeypatch):
-    """What the compiled engine does by itself for HMMs with one sequence each is what the loop does step by step."""
+@pytest.mark.parametrize("groups", [None, [0, 1, 1, 2, 2, 2, 0, 3, 3, 3, 4, 5, 6, 7, 8, 9, 9, 9, 9, 9, 9]])
+def test_iterating_inside_the_engine_changes_nothing(groups, topology, plain, monkeypatch):
+    """What the compiled engine does by itself, with one sequence per HMM or several, is what the loop does in steps."""
     rng = np.random.default_rng(20)
     hmm = random_hmm(rng, 3, 1, 2, spread=3.0)
     ys = [hmm.sample(1, int(T), random_state=rng)[0] for T in rng.integers(20, 60, size=21)]
     ys[3] = np.where(np.arange(len(ys[3]))[:, None] % 7 == [8, 2], np.nan, ys[3])
-    arguments = {"topology": topology, "max_iter": 30, "random_state": 0, "return_report": True}
+    arguments = {"topology": topology, "max_iter": 30, "random_state": 0, "return_report": True, "groups": groups}
     weights = rng.uniform(0.5, 2.0, size=21)
     arguments |= PLAIN if plain else {"sample_weight": weights, "covars_prior": 2.0}
     inside, report = fit_hmms(ys, 3, **arguments)

@@ -105,16 +105,18 @@ def advance(
 ) -> None:
     """Iterate EM inside the compiled engine, in place, for as long as nothing needs closer attention.
 
-    A shortcut for many HMMs with one sequence each, and one diagonal Gaussian, category or rate per state; others are
-    left as they are.
+    A shortcut for HMMs with one diagonal Gaussian, category or rate per state; others are left as they are.
     Each HMM stops before the iteration in which its bound has converged (gained less than `tolerance`) or fallen, a
     state has become empty (fewer than `least` weighted frames), a mean has moved so far that digits are lost, or
     `max_iter` is reached. `objectives` then has the objective before its last M-step, and `n_iter` counts its M-steps.
     """
-    one_each = (np.bincount(pairs.model, minlength=len(models)) == 1).all()
+    n_frames = np.bincount(pairs.model, np.diff(offsets)[pairs.sequence], len(models))
     same_size = (models.n_states == models.startprob.shape[1]).all()
-    if not (one_each and same_size and compiled.knows_m_step(models)):
+    if not (n_frames.all() and same_size and compiled.knows_m_step(models)):
         return
+    # Pairs of an HMM must be neighbours; those of HMMs that take as long should be.
+    order = np.lexsort((pairs.model, n_frames[pairs.model]))
+    pairs, weights = pairs.take(order), weights[order]
     compiled.learn(
         models=models,
         X=X,

@@ -57,11 +57,22 @@ class EStep {
         }
     }
 
+    // Pairs of one HMM must be neighbours; HMMs that take about as long should be neighbours too.
     void learn(const typename Family::Learning& learning) {
-        parallel_for(call, (pairs.n + kLanes - 1) / kLanes, [&](long task, Worker& worker) {
+        std::vector<long> begins;
+        std::vector<bool> seen(a.K, false);
+        for (long pair = 0; pair < pairs.n; ++pair)
+            if (pair == 0 || pairs.model[pair] != pairs.model[pair - 1]) {
+                if (seen[pairs.model[pair]]) refuse("pairs of one HMM must be neighbours.");
+                seen[pairs.model[pair]] = true;
+                begins.push_back(pair);
+            }
+        const long n = static_cast<long>(begins.size());
+        begins.push_back(pairs.n);
+        parallel_for(call, (n + kLanes - 1) / kLanes, [&](long task, Worker& worker) {
             const Denormals flushed(Denormals::kFlush);
-            const int lanes = static_cast<int>(std::min<long>(kLanes, pairs.n - task * kLanes));
-            if (suits(task * kLanes, lanes, kShortSequence)) pack(worker).learn(pairs, task * kLanes, lanes, learning);
+            const Household house = household(&begins[task * kLanes], std::min<long>(kLanes, n - task * kLanes));
+            if (suits(house)) pack(worker).learn(pairs, house, learning);
         });
     }
 
@@ -121,16 +132,46 @@ class EStep {
         });
     }
 
-    // Whether enough lanes are busy long enough, or all of them only briefly, in memory that stays small.
-    bool suits(long at, int lanes, long brief = 0) const {
+    static Household household(const long* begins, long lanes) {
+        Household house{{}, {}, static_cast<int>(lanes)};
+        for (int l = 0; l < kLanes; ++l) {
+            house.first[l] = begins[l < lanes ? l : 0];
+            house.n[l] = l < lanes ? begins[l + 1] - begins[l] : 1;
+        }
+        return house;
+    }
+
+    // Whether enough lanes are busy long enough, in memory that stays small.
+    bool suits(long at, int lanes) const {
         long longest = 0, all = 0;
         for (int l = 0; l < lanes; ++l) {
             const long T = frames.length(pairs.sequence[at + l]);
             longest = std::max(longest, T);
             all += T;
         }
-        return longest < kLongSequence && (longest <= brief || longest * kLanes <= 3 * all) &&
-               longest * Pack<Family, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
+        return fits(longest) && longest * kLanes <= 3 * all;
+    }
+
+    // The same of all pairs of some HMMs; all lanes but one may be idle, if only briefly.
+    bool suits(const Household& house) const {
+        long together = 0, all = 0;
+        for (long q = 0; q < house.most(); ++q) {
+            long longest = 0;
+            for (int l = 0; l < house.lanes; ++l) {
+                if (!house.has(l, q)) continue;
+                const long T = frames.length(pairs.sequence[house.first[l] + q]);
+                longest = std::max(longest, T);
+                all += T;
+            }
+            if (!fits(longest)) return false;
+            together += longest;
+        }
+        return together <= kShortSequence || together * kLanes <= 3 * all;
+    }
+
+    bool fits(long T) const {
+        return T < kLongSequence &&
+               T * Pack<Family, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
     }
 
     double run_alone(long pair, double* slot, Worker& worker) const {
@@ -226,7 +267,7 @@ void learn_of_size(const Models<Family>& models, const Sequences& frames, const 
     EStep<Family, false, States>(models, frames, pairs, anchors, call).learn(l);
 }
 
-// HMMs of one number of states, with one diagonal Gaussian per state, each from one sequence.
+// HMMs of one number of states, with one diagonal Gaussian per state, each from its own sequences.
 void learn(const GaussianModels& models, const Sequences& sequences, const Pairs& pairs, Prior prior, Limits limits,
            Learned learned, const Run& run) {
     const GaussianMixtures& e = models.emissions;

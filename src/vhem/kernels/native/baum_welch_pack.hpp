@@ -2,6 +2,8 @@
 // lane has its own HMM and its own frames, and no recursion has to wait for a sum over states.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <type_traits>
 #include <utility>
 
@@ -9,7 +11,31 @@
 
 namespace {
 
-// kLanes pairs side by side. Lanes beyond the number of pairs repeat the first, and count for nothing.
+// A pair for every lane. Lanes beyond the number of pairs repeat the first, and count for nothing.
+using Chosen = std::array<long, kLanes>;
+
+inline Chosen neighbours(long begin, int lanes) {
+    Chosen chosen;
+    for (int l = 0; l < kLanes; ++l) chosen[l] = begin + (l < lanes ? l : 0);
+    return chosen;
+}
+
+// HMMs side by side, and all pairs of each, which are neighbours.
+struct Household {
+    Chosen first;
+    std::array<long, kLanes> n;
+    int lanes;
+
+    long most() const { return *std::max_element(n.begin(), n.begin() + lanes); }
+    bool has(int lane, long q) const { return q < n[lane]; }
+    Chosen member(long q) const {  // the q-th pair of each; its first, of those that have fewer
+        Chosen chosen = first;
+        for (int l = 0; l < kLanes; ++l) chosen[l] += has(l, q) ? q : 0;
+        return chosen;
+    }
+};
+
+// kLanes pairs side by side.
 template <class Family, bool Mixture, int States>
 class Pack {
   public:
@@ -31,8 +57,9 @@ class Pack {
 
     // Writes log p(y) of every lane and, where `slots` is given, its weighted sums. Returns which lanes can be trusted.
     ivec run(const Pairs& pairs, long begin, int lanes, double* scores, double* const* slots) {
-        load_models(pairs, begin, lanes);
-        load_frames(pairs, begin, lanes);
+        const Chosen chosen = neighbours(begin, lanes);
+        load_models(pairs, chosen);
+        load_frames(pairs, chosen);
         const ivec trusted = components.trusted(complete) & run_forward();
         store_partial(scores, log_likelihood, lanes);
         if (!slots) return trusted;
@@ -46,25 +73,32 @@ class Pack {
 
     // EM in the lanes (one component per state) for as long as nothing happens that needs a closer look: an
     // HMM that has converged or gone down, a state that died, a mean that moved far, digits that may be lost.
-    void learn(const Pairs& pairs, long begin, int lanes, const typename Family::Learning& l) {
-        load_models(pairs, begin, lanes);
-        load_frames(pairs, begin, lanes);
-        load_prior(pairs, begin, lanes, l);
+    void learn(const Pairs& pairs, const Household& house, const typename Family::Learning& l) {
+        load_models(pairs, house.first);
+        load_frames(pairs, house.first);
+        load_prior(pairs, house.first, l);
+        const long most = house.most();
         ivec going = ~ivec{};
         while (any(going &= count < l.max_iter)) {
             worker.checkpoint();
-            going &= run_forward();
-            const vec value = weight * log_likelihood + log_prior(l), size = vmax(splat(1.0), vabs(objective));
-            going &= (vabs(value - objective) >= tolerance) & (value >= objective - kRounding * size);
+            vec value = log_prior(l);
+            for (long q = 0; q < most && any(going); ++q) {
+                if (most > 1) load_member(pairs, house, q);
+                going &= run_forward() | (weight == 0.0);
+                value += weight * log_likelihood;
+                if (q == most - 1) going &= rises(value);
+                if (!any(going)) break;
+                backward();
+                if (most > 1) add_member(q == 0, q == most - 1);
+            }
             if (!any(going)) break;
-            backward();
             for (int s = 0; s < S(); ++s) going &= weight * sums[layout.occupancy + s] >= least_frames;
             going &= estimate(l);
             objective = going ? value : objective;
             count -= going;
             apply(going);
         }
-        keep(pairs, begin, lanes, l);
+        keep(pairs, house, l);
     }
 
   private:
@@ -78,7 +112,7 @@ class Pack {
     VecArray memory, per_frame;
     vec *start, *trans, *factor, *used;  // the lanes' HMMs
     vec *sums, *beta, *ratio;
-    VecArray learning;
+    VecArray learning, added;
     vec *prior_start, *prior_trans, *fresh;  // of `learn`; fresh: start, trans
     vec weight, objective, tolerance, least_frames;
     ivec count;    // iterations made
@@ -97,10 +131,10 @@ class Pack {
     int S() const { return States ? States : static_cast<int>(a.S); }
     int M() const { return Mixture ? static_cast<int>(a.M) : 1; }
 
-    void load_models(const Pairs& pairs, long begin, int lanes) {
+    void load_models(const Pairs& pairs, const Chosen& chosen) {
         ivec k;
         for (int l = 0; l < kLanes; ++l) {
-            k[l] = pairs.model[begin + (l < lanes ? l : 0)];
+            k[l] = pairs.model[chosen[l]];
             judge_transitions(l, k[l]);
         }
         gather_rows(k, a.startprob, S(), start);
@@ -116,12 +150,12 @@ class Pack {
         }
     }
 
-    void load_prior(const Pairs& pairs, long begin, int lanes, const typename Family::Learning& l) {
+    void load_prior(const Pairs& pairs, const Chosen& chosen, const typename Family::Learning& l) {
         const long n = S() + S() * S();
         learning.resize(2 * n + components.learning_size());
         prior_start = learning.data(), prior_trans = prior_start + S(), fresh = prior_start + n;
         ivec k;
-        for (int i = 0; i < kLanes; ++i) k[i] = pairs.model[begin + (i < lanes ? i : 0)];
+        for (int i = 0; i < kLanes; ++i) k[i] = pairs.model[chosen[i]];
         gather_rows(k, l.start, S(), prior_start);
         gather_rows(k, l.trans, S() * S(), prior_trans);
         components.load_prior(k, l, fresh + n);
@@ -131,9 +165,32 @@ class Pack {
         gather_rows(k, l.tolerance, 1, &tolerance);
         gather_rows(k, l.least, 1, &least_frames);
         for (int i = 0; i < kLanes; ++i) {
-            weight[i] = pairs.weight[begin + (i < lanes ? i : 0)];
+            weight[i] = pairs.weight[chosen[i]];
             count[i] = l.n_iter[k[i]];
         }
+    }
+
+    // The q-th sequence of every HMM; of weight zero where there are fewer.
+    void load_member(const Pairs& pairs, const Household& house, long q) {
+        const Chosen chosen = house.member(q);
+        load_frames(pairs, chosen);
+        for (int i = 0; i < kLanes; ++i) weight[i] = house.has(i, q) ? pairs.weight[chosen[i]] : 0.0;
+    }
+
+    // Adds up weighted sums over the sequences, which after the last one take the place of its own.
+    void add_member(bool first, bool last) {
+        added.resize(layout.size);
+        vec* to = added.data();
+        for (long i = 0; i < layout.size; ++i) to[i] = first ? weight * sums[i] : fma(weight, sums[i], to[i]);
+        if (!last) return;
+        std::copy_n(to, layout.size, sums);
+        weight = splat(1.0);
+    }
+
+    // Which HMMs have neither converged nor gone down.
+    ivec rises(vec value) const {
+        const vec size = vmax(splat(1.0), vabs(objective));
+        return (vabs(value - objective) >= tolerance) & (value >= objective - kRounding * size);
     }
 
     // Up to a constant: Σ ε_s log π_s + Σ ε_rs log a_rs, and the components' share.
@@ -186,9 +243,9 @@ class Pack {
         least = tiny ? splat(-1.0) : vec{};
     }
 
-    void keep(const Pairs& pairs, long begin, int lanes, const typename Family::Learning& l) const {
-        for (int i = 0; i < lanes; ++i) {
-            const long k = pairs.model[begin + i];
+    void keep(const Pairs& pairs, const Household& house, const typename Family::Learning& l) const {
+        for (int i = 0; i < house.lanes; ++i) {
+            const long k = pairs.model[house.first[i]];
             scatter_row(i, start, S(), l.startprob + k * S());
             scatter_row(i, trans, S() * S(), l.transmat + k * S() * S());
             components.keep(i, k, l);
@@ -210,11 +267,11 @@ class Pack {
     }
 
     // A lane's last frame is repeated up to the length of the longest.
-    void load_frames(const Pairs& pairs, long begin, int lanes) {
+    void load_frames(const Pairs& pairs, const Chosen& chosen) {
         T = 0;
         long shortest = 1L << 60;
         for (int l = 0; l < kLanes; ++l) {
-            length[l] = frames.length(pairs.sequence[begin + (l < lanes ? l : 0)]);
+            length[l] = frames.length(pairs.sequence[chosen[l]]);
             T = std::max(T, static_cast<long>(length[l]));
             shortest = std::min(shortest, static_cast<long>(length[l]));
         }
@@ -222,7 +279,7 @@ class Pack {
         per_frame.resize(T * doubles_per_frame(a) / kLanes);
         x = per_frame.data(), alpha = x + T * d, gain = alpha + T * S(), share = gain + T * S();
         const double* from[kLanes];
-        for (int l = 0; l < kLanes; ++l) from[l] = frames.begin(pairs.sequence[begin + (l < lanes ? l : 0)]);
+        for (int l = 0; l < kLanes; ++l) from[l] = frames.begin(pairs.sequence[chosen[l]]);
         const long common = shortest * d / kLanes * kLanes;
         for (long i = 0; i < common; i += kLanes) transpose(from, i, x + i);
         for (int l = 0; l < kLanes; ++l)
