@@ -27,6 +27,7 @@ TRUTH: dict[str, Components] = {
     "negativebinomial": vhem.NegativeBinomial(means=[2.0, 30.0], sizes=[5.0, 8.0]),
     "beta": vhem.Beta(means=[0.15, 0.8], precisions=[20.0, 12.0]),
     "vonmises": vhem.VonMises(directions=[0.3, 2.5], concentrations=[6.0, 9.0]),
+    "vonmises:degrees": vhem.VonMisesDegrees(directions=[20.0, 150.0], concentrations=[6.0, 9.0]),
     "product": vhem.Product([vhem.Gaussian([[0.0], [3.0]], [[1.0], [1.0]]), vhem.Poisson([2.0, 8.0])]),
 }
 NATURAL = [name for name in TRUTH if name != "product"]

@@ -25,6 +25,7 @@ from vhem.emissions import (
     Poisson,
     Product,
     VonMises,
+    VonMisesDegrees,
 )
 from vhem.emissions.components import pooled
 from vhem.kernels.models import Models
@@ -61,6 +62,9 @@ MAKERS = {
     ),
     "beta": lambda rng, lead=LEAD, d=2: Beta.of(_some(rng, 0.2, 0.8, lead, d), _some(rng, 5.0, 12.0, lead, d)),
     "vonmises": lambda rng, lead=LEAD, d=2: VonMises.of(_some(rng, -3.0, 3.0, lead, d), _some(rng, 0.5, 5.0, lead, d)),
+    "vonmises:degrees": lambda rng, lead=LEAD, d=2: VonMisesDegrees.of(
+        _some(rng, -170.0, 170.0, lead, d), _some(rng, 0.5, 5.0, lead, d)
+    ),
     "product": lambda rng, lead=LEAD, _=2: Product(
         [MAKERS[name](rng, lead, 1) for name in ("gaussian", "categorical", "poisson", "vonmises")],
         columns=[[2], [0], [3], [1]],
@@ -76,7 +80,7 @@ SCIPY = {
     "vonmises": lambda c: vonmises(c.concentrations[0, 0], loc=c.directions[0, 0]),
 }
 SUPPORT = {"exponential": (0, np.inf), "gamma": (0, np.inf), "beta": (0, 1), "vonmises": (-np.pi, np.pi)}
-SUPPORT["zero-gamma"] = SUPPORT["gamma"]
+SUPPORT |= {"zero-gamma": SUPPORT["gamma"], "vonmises:degrees": (-180, 180)}
 
 
 @pytest.fixture(params=MAKERS)
@@ -455,7 +459,8 @@ def test_poisson_likelihoods_are_hmmlearns():
         ("zero-gamma", -1.0, "negative"),
         ("beta", 1.0, "not between 0 and 1"),
         ("beta", 40.0, "divide percentages by 100"),
-        ("vonmises", 90.0, "if these are degrees"),
+        ("vonmises", 90.0, "if these are degrees, give 'vonmises:degrees'"),
+        ("vonmises:degrees", 400.0, "take it modulo 360"),
     ],
 )
 def test_values_that_cannot_be_are_refused_by_name(family, value, words):
@@ -488,7 +493,7 @@ def test_emissions_are_named_once_and_rightly():
     with pytest.raises(vhem.InputError, match="gives column 'x' more than one family"):
         vhem.fit_hmms(ys, 1, emissions={"x": "gaussian", "x,key": "poisson"})
     text = vhem.Sequences([["a", "b"], ["b"]], channels=["page"], categories=True)
-    with pytest.raises(vhem.InputError, match=r"column 'page' holds categories .* says 'poisson'"):
+    with pytest.raises(vhem.InputError, match=r"has 'a' at frame 0, column 'page', a category, but .* says 'poisson'"):
         vhem.fit_hmms(text, 1, emissions="poisson")
 
 

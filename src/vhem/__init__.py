@@ -22,6 +22,7 @@ from vhem.emissions import (
     Poisson,
     Product,
     VonMises,
+    VonMisesDegrees,
 )
 from vhem.estimators.diagnosis import Diagnosis, diagnose
 from vhem.estimators.divergence import divergence, expected_log_likelihood
@@ -91,6 +92,7 @@ __all__ = [
     "SequenceClustering",
     "Sequences",
     "VonMises",
+    "VonMisesDegrees",
     "aggregated_wasserstein",
     "bayes",
     "choose_n_clusters",

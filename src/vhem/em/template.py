@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from vhem._support.checks import check_choice
 from vhem._support.errors import InputError, ParameterError
+from vhem.em.family_hints import hint
 from vhem.emissions import CHOICES, Categorical, Components, Product
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
@@ -30,8 +33,9 @@ def template(emissions: Any, sequences: Sequences, covariance_type: str, init: A
     """
     if isinstance(init, (H3M, HMM)):
         return init.emissions.padding()
-    if emissions == "gaussian" and sequences.categories:  # Gaussians are for numbers
-        emissions = _by_channels(sequences)
+    if emissions == "gaussian":
+        hint(sequences, _numbers(sequences))
+        emissions = _by_channels(sequences) if sequences.categories else emissions  # Gaussians are for numbers
     if not isinstance(emissions, Mapping):
         return _of_columns(emissions, list(range(sequences.n_dims)), sequences, covariance_type)
     groups = {key: _columns(key, sequences) for key in emissions}
@@ -46,13 +50,19 @@ def template(emissions: Any, sequences: Sequences, covariance_type: str, init: A
 
 def _by_channels(sequences: Sequences) -> str | dict[Any, str]:
     """Return categories for the channels that have them, and Gaussians for the others."""
-    numbers = tuple(j for j, name in enumerate(sequences.channels) if name not in sequences.categories)
+    numbers = tuple(_numbers(sequences))
     others = tuple(j for j in range(sequences.n_dims) if j not in numbers)
     return {numbers: "gaussian", others: "categorical"} if numbers else "categorical"
 
 
+def _numbers(sequences: Sequences) -> list[int]:
+    """Return the columns that do not hold categories."""
+    return [j for j, name in enumerate(sequences.channels) if name not in sequences.categories]
+
+
 def _of_columns(family: Any, columns: list[int], sequences: Sequences, covariance_type: str) -> Components:
-    name, _, number = family.partition(":") if isinstance(family, str) else (family, "", "")
+    split = isinstance(family, str) and family not in CHOICES
+    name, _, number = family.partition(":") if split else (family, "", "")
     kind = CHOICES[check_choice("emissions", name, tuple(CHOICES))]
     if number and not (kind is Categorical and number.isdigit() and int(number) > 0):
         raise ParameterError("emissions", family, "must be a family, or 'categorical:12' for 12 categories")
@@ -67,10 +77,10 @@ def _check_numbers(family: str, columns: list[int], sequences: Sequences) -> Non
     for j in columns:
         channel = sequences.channels[j]
         if channel in sequences.categories and family != "categorical":
+            first = int(np.argmin(np.isnan(sequences.X[:, j])))
             raise InputError(
-                "column {channel!r} holds categories ({first!r}, …), but {emissions} says {family!r}",
-                "model it as 'categorical'", "leave it out",
-                channel=channel, first=sequences.categories[channel][0], family=family,
+                "{said}, a category, but {emissions} says {family!r}, which is of numbers",
+                "model it as 'categorical'", "leave it out", said=sequences._said(first, j), family=family,
             )  # fmt: skip
 
 

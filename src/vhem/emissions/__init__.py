@@ -11,7 +11,7 @@ from vhem.emissions.gaussian import Gaussian
 from vhem.emissions.negative_binomial import NegativeBinomial
 from vhem.emissions.poisson import Poisson
 from vhem.emissions.product import Product
-from vhem.emissions.von_mises import VonMises
+from vhem.emissions.von_mises import VonMises, VonMisesDegrees
 
 __all__ = [
     "CHOICES",
@@ -29,4 +29,5 @@ __all__ = [
     "Product",
     "Sums",
     "VonMises",
+    "VonMisesDegrees",
 ]

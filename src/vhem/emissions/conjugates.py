@@ -13,13 +13,13 @@ from vhem.emissions.conjugate import Conjugate
 from vhem.emissions.families import arrays_of_part
 from vhem.emissions.known import Known
 from vhem.emissions.natural import Categories, Durations, Events, Natural, Rates
-from vhem.emissions.natural_shapes import Amounts, Angles, Counts, Shares
+from vhem.emissions.natural_shapes import Amounts, Angles, AnglesInDegrees, Counts, Shares
 from vhem.emissions.normal_wishart import NormalWishart
 from vhem.emissions.product_conjugate import ProductConjugate
 
 #: Conjugate distributions of families that are linear in statistics.
 NATURAL: dict[str, type[Natural]] = {
-    cls.family: cls for cls in (Categories, Events, Rates, Durations, Amounts, Counts, Angles, Shares)
+    cls.family: cls for cls in (Categories, Events, Rates, Durations, Amounts, Counts, Angles, AnglesInDegrees, Shares)
 }
 _CONJUGATES: dict[str, type[Conjugate]] = {**NATURAL, NormalWishart.family: NormalWishart, Known.family: Known}
 

@@ -17,9 +17,11 @@ from vhem.emissions.gaussian import Gaussian
 from vhem.emissions.negative_binomial import NegativeBinomial
 from vhem.emissions.poisson import Poisson
 from vhem.emissions.product import Product
-from vhem.emissions.von_mises import VonMises
+from vhem.emissions.von_mises import VonMises, VonMisesDegrees
 
-_SINGLE = (Gaussian, Categorical, Bernoulli, Poisson, NegativeBinomial, Exponential, Gamma, Beta, VonMises)
+_SINGLE = (
+    Gaussian, Categorical, Bernoulli, Poisson, NegativeBinomial, Exponential, Gamma, Beta, VonMises, VonMisesDegrees,
+)  # fmt: skip
 
 #: Families by the name that files, messages and engines use.
 FAMILIES: dict[str, type[Components]] = {family.family: family for family in (*_SINGLE, Product)}

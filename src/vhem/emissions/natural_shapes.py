@@ -22,7 +22,7 @@ from vhem.emissions.linear import LOG_ZERO, LinearFamily
 from vhem.emissions.natural import Integrals, Natural, index_of
 from vhem.emissions.negative_binomial import NegativeBinomial, size_of
 from vhem.emissions.quadrature import Nodes, nodes_of
-from vhem.emissions.von_mises import VonMises, log_norm, resultant
+from vhem.emissions.von_mises import VonMises, VonMisesDegrees, log_norm, resultant
 
 _WIDE = 1.5  # standard deviation of the logarithm of a shape, and of the log-odds of a mean
 _REACH = 8.0  # standard deviations to look for a posterior in
@@ -233,23 +233,24 @@ class Angles(Shaped):
     """Of von Mises distributions: direction | κ is von Mises about (s₁, s₂) with concentration κ |s|."""
 
     family: ClassVar[str] = "vonmises"
+    kind: ClassVar[type[VonMises]] = VonMises
 
     @classmethod
-    def weak(cls, like: VonMises, mean: FloatArray) -> Angles:
+    def weak(cls, like: VonMises, mean: FloatArray) -> Self:
         """Return a tenth of a pseudo-frame without direction, and concentrations around 2."""
         del like
         sums = np.zeros_like(mean)
         sums[..., 0] = _FEW
-        return Angles(sums[:, None], np.full((len(mean), 1, mean.shape[1]), np.log(2.0)))
+        return cls(sums[:, None], np.full((len(mean), 1, mean.shape[1]), np.log(2.0)))
 
     @property
     def like(self) -> VonMises:
         """Concentrations of one."""
-        return VonMises.of(np.zeros(self.n_dims), np.ones(self.n_dims))
+        return self.kind.of(np.zeros(self.n_dims), np.ones(self.n_dims))
 
-    def padding(self) -> Angles:
+    def padding(self) -> Self:
         """Return a pseudo-frame."""
-        return Angles(np.tile([1.0, 0.5, 0.0], (self.n_dims, 1)), np.zeros(self.n_dims))
+        return type(self)(np.tile([1.0, 0.5, 0.0], (self.n_dims, 1)), np.zeros(self.n_dims))
 
     def _length(self) -> FloatArray:
         return np.hypot(self._s(1), self._s(2))
@@ -259,19 +260,19 @@ class Angles(Shaped):
         kappa = np.exp(u)
         x = kappa * self._length()
         # The exponentials of both Bessel functions are taken together: κ may be 1e6.
-        rest = np.log(i0e(x)) - self._s(0) * np.log(2 * np.pi * i0e(kappa))
+        rest = np.log(i0e(x)) - self._s(0) * np.log(self.kind.turn * i0e(kappa))
         return np.asarray(rest + kappa * (self._length() - self._s(0)))
 
     def integrals(self) -> Integrals:
         """Return log Z and E η."""
         kappa, phi = np.exp(self.nodes.at[0]), np.arctan2(self.sums[..., 2], self.sums[..., 1])
         long = self._share(kappa * resultant(kappa * self._length()))
-        eta = np.stack([-self._share(log_norm(kappa)), long * np.cos(phi), long * np.sin(phi)], axis=-1)
+        eta = np.stack([-self._share(log_norm(kappa, self.kind.turn)), long * np.cos(phi), long * np.sin(phi)], axis=-1)
         return Integrals(self.nodes.log_norm, eta)
 
     def point(self) -> VonMises:
         """Return the mean direction and the geometric mean of the concentration."""
-        return VonMises.of(np.arctan2(self.sums[..., 2], self.sums[..., 1]), self._shape())
+        return self.kind.of_radians(np.arctan2(self.sums[..., 2], self.sums[..., 1]), self._shape())
 
     def predictive(self) -> VonMises:
         """Return directions whose resultant is that of the next frame."""
@@ -284,13 +285,20 @@ class Angles(Shaped):
         """Return random concentrations, and directions given these."""
         kappa = np.exp(self._drawn_log_shape(rng))
         phi = np.arctan2(self.sums[..., 2], self.sums[..., 1])
-        return VonMises.of(rng.vonmises(phi, np.minimum(kappa * self._length()[..., 0], 1e9)), kappa)
+        return self.kind.of_radians(rng.vonmises(phi, np.minimum(kappa * self._length()[..., 0], 1e9)), kappa)
 
     def deviations(self) -> dict[str, FloatArray]:
         """Return the deviations; that of a direction is circular."""
         long = self._share(resultant(np.exp(self.nodes.at[0]) * self._length()))
-        around = np.sqrt(-2 * np.log(np.clip(long, 1e-300, 1.0)))
+        around = np.sqrt(-2 * np.log(np.clip(long, 1e-300, 1.0))) * (self.kind.turn / (2 * np.pi))
         return {"directions": around, "concentrations": self._shape_deviation()}
+
+
+class AnglesInDegrees(Angles):
+    """The same of angles in degrees."""
+
+    family: ClassVar[str] = "vonmises:degrees"
+    kind: ClassVar[type[VonMises]] = VonMisesDegrees
 
 
 class Shares(Shaped):

@@ -358,17 +358,8 @@ def given_emissions(
 def check_frames(sequences: Sequences, emissions: Components) -> None:
     """Refuse values that a family cannot emit, and say which sequence has them."""
     fault = emissions.fault(sequences.X)
-    if fault is None:
-        return
-    i = int(np.searchsorted(sequences.offsets, fault.row, side="right")) - 1
-    which = f"sequence {i}" + ("" if sequences.ids[i] == i else f" (id {sequences.ids[i]!r})")
-    named = sequences._channels is not None
-    column = f"column {sequences.channels[fault.column]!r}" if named else f"dimension {fault.column}"
-    raise InputError(
-        "{which} has {value:.12g} at frame {t}, {column}, {why}",
-        which=which, value=sequences.X[fault.row, fault.column], t=fault.row - sequences.offsets[i],
-        column=column, why=fault.why,
-    )  # fmt: skip
+    if fault is not None:
+        raise InputError("{said}, {why}", said=sequences._said(fault.row, fault.column), why=fault.why)
 
 
 def infinite_if_impossible(scores: FloatArray, emissions: Components) -> FloatArray:

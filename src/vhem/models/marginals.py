@@ -12,7 +12,10 @@ from vhem.emissions import Components
 from vhem.models.hmm import HMM
 
 BARS, COUNTS, CURVE, ROSE = "bars", "counts", "curve", "rose"  #: how a channel is drawn
-_KINDS = {"categorical": BARS, "bernoulli": BARS, "poisson": COUNTS, "negativebinomial": COUNTS, "vonmises": ROSE}
+_KINDS = {
+    "categorical": BARS, "bernoulli": BARS, "poisson": COUNTS, "negativebinomial": COUNTS, "vonmises": ROSE,
+    "vonmises:degrees": ROSE,
+}  # fmt: skip
 _DRAWS = 2000  # per state, to find where a channel's values are
 _STEPS = 200  # of a curve
 _ROSE_STEPS = 72
@@ -25,8 +28,13 @@ class Channel(NamedTuple):
 
     name: str
     kind: str  #: BARS, COUNTS, CURVE or ROSE
-    values: FloatArray  #: (n,) codes, counts, values or angles
+    values: FloatArray  #: (n,) codes, counts, values, or angles in radians
     categories: tuple[str, ...] | None  #: names of the values, for BARS
+    radian: float = 1.0  #: in the units of the data, for ROSE
+
+    def drawable(self, observed: FloatArray) -> FloatArray:
+        """Return observed values as they are drawn: angles in radians."""
+        return observed / self.radian
 
 
 class Marginal(NamedTuple):
@@ -60,7 +68,7 @@ def marginals(hmm: HMM, channels: list[Channel] | None = None, names: Sequence[s
     (('sun', 'rain'), [[0.7, 0.3]])
     """
     found = channels_of([hmm], names) if channels is None else channels
-    return [Marginal(c, _density(hmm, j, c.values), _at_zero(hmm, j)) for j, c in enumerate(found)]
+    return [Marginal(c, _density(hmm, j, c.values * c.radian), _at_zero(hmm, j)) for j, c in enumerate(found)]
 
 
 def _at_zero(hmm: HMM, column: int) -> FloatArray | None:
@@ -73,10 +81,15 @@ def _at_zero(hmm: HMM, column: int) -> FloatArray | None:
 
 def family_of(emissions: Components, column: int) -> str:
     """Return the name of the family that emits a column."""
-    for part, columns in zip(getattr(emissions, "parts", ()), getattr(emissions, "columns", ()), strict=True):
+    return str(_part_of(emissions, column).family)
+
+
+def _part_of(emissions: Components, column: int) -> Components:
+    parts: tuple[Components, ...] = getattr(emissions, "parts", ())
+    for part, columns in zip(parts, getattr(emissions, "columns", ()), strict=True):
         if column in list(columns):
-            return family_of(part, list(columns).index(column))
-    return str(emissions.family)
+            return part
+    return emissions
 
 
 def kind_of(emissions: Components, column: int) -> str:
@@ -106,13 +119,14 @@ def _channel(hmm: HMM, column: int, name: str, drawn: FloatArray) -> Channel:
         margin = 0.05 * (high - low)
         values = np.linspace(low if low >= 0 > low - margin else low - margin, high + margin, _STEPS)
         values[0] = values[0] or 1e-3 * values[1]  # exactly zero may have a probability instead of a density
-    return Channel(name, kind, values, names if kind == BARS else None)
+    turn = float(getattr(_part_of(hmm.emissions, column), "turn", 2 * np.pi))
+    return Channel(name, kind, values, names if kind == BARS else None, turn / (2 * np.pi))
 
 
 def _n_codes(emissions: Components, column: int, drawn: FloatArray) -> int:
     if family_of(emissions, column) == "bernoulli":
         return 2
-    return int(getattr(emissions, "n_categories", drawn.max() + 1))
+    return int(getattr(_part_of(emissions, column), "n_categories", drawn.max() + 1))
 
 
 def _density(hmm: HMM, column: int, values: FloatArray) -> FloatArray:
@@ -135,7 +149,7 @@ def in_words(marginal: Marginal, state: int, few: int = 4) -> str:
     >>> in_words(marginals(hmm)[0], 0)
     'x1: sun 70 %, rain 30 %'
     """
-    p, (name, kind, values, categories) = marginal.density[state], marginal.channel
+    p, (name, kind, values, categories, _) = marginal.density[state], marginal.channel
     if categories is not None:
         order = [k for k in np.argsort(-p, kind="stable")[:few] if p[k] >= _NEGLIGIBLE]
         return f"{name}: " + ", ".join(f"{categories[k]} {100 * p[k]:.0f} %" for k in order)

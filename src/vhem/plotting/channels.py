@@ -53,7 +53,7 @@ def plot_channels(
     else:
         frames, shares = _observed(hmm, sequences)
         for panel, channel, values in zip(panels, channels, frames.T, strict=False):
-            _draw_histogram(panel, channel, values[~np.isnan(values)])
+            _draw_histogram(panel, channel, channel.drawable(values[~np.isnan(values)]))
         _draw(panels, hmm, channels, None, shares)
     if transitions:
         plot_transitions(hmm, ax.inset_axes((0.64, 0, 0.36, 1) if rows == 1 else (1.02, 0.2, 0.4, 0.6)), threshold)

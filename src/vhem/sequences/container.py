@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias, overload
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,18 @@ from vhem.sequences.readers.cells import LARGEST
 from vhem.sequences.readers.frames import is_lazy, read_frame
 from vhem.sequences.readers.wide import Wide
 from vhem.sequences.readers.wide_rows import read_wide_frame
+
+
+class Place(NamedTuple):
+    """Where a value was read."""
+
+    file: Path
+    row: int  #: counted from 1, with the header
+    column: str
+
+
+#: From a sequence's key, a frame and a channel to where they were read, if that is known.
+Finder: TypeAlias = Callable[[Any, int, str], Place | None]
 
 
 class Sequences(KnowsChannels, Immutable):
@@ -95,6 +108,7 @@ class Sequences(KnowsChannels, Immutable):
     groups: list[Any] | None
     weights: FloatArray | None = None
     _keys: list[Any] | None = None  #: if they are not the ids
+    _finder: Finder | None = None  #: of sequences from files
 
     def __init__(
         self,
@@ -143,6 +157,7 @@ class Sequences(KnowsChannels, Immutable):
             called = _with_categories(given.X, called or Channels.unnamed(given.n_dims), categories)
         counts = given.weights if weights is None else _checked_weights(weights, len(given))
         self._assign(given.X, given.lengths, names, kept, given._keys if ids is None else None, called, counts)
+        self._found_by(given._finder if ids is None and channels is None else None)
 
     def _assign(
         self,
@@ -196,7 +211,24 @@ class Sequences(KnowsChannels, Immutable):
         return self._channels if self.categories else None
 
     def _with(self, X: FloatArray, channels: Channels) -> Sequences:
-        return self._of(X, self.lengths, self.ids, self.groups, self._keys, channels, self.weights)
+        made = self._of(X, self.lengths, self.ids, self.groups, self._keys, channels, self.weights)
+        return made._found_by(self._finder)
+
+    def _found_by(self, finder: Finder | None) -> Self:
+        """Return itself, with what finds its frames in files."""
+        self._set(_finder=finder)
+        return self
+
+    def _said(self, row: int, column: int) -> str:
+        """Return how errors about a value of `X` begin: where it was read, or its sequence, and the value."""
+        i = int(np.searchsorted(self.offsets, row, side="right")) - 1
+        t, value, names = int(row - self.offsets[i]), f"{self.X[row, column]:.12g}", self._named.categories[column]
+        value = value if names is None else repr(names[int(self.X[row, column])])
+        place = None if self._finder is None else self._finder(self.keys[i], t, self.channels[column])
+        if place is not None:
+            return f"{place.file}, row {place.row}: column {place.column!r} has {value}"
+        channel = f"dimension {column}" if self._channels is None else f"column {self.channels[column]!r}"
+        return f"{_name(i, self.ids)} has {value} at frame {t}, {channel}"
 
     def decoded(self, index: int) -> list[list[Any]]:
         """Return a sequence with the names of its categories in place of codes: a row per frame, None if missing."""
@@ -511,14 +543,10 @@ class Sequences(KnowsChannels, Immutable):
         if max(np.fmax.reduce(X, initial=0.0), -np.fmin.reduce(X, initial=0.0)) <= LARGEST:  # without large temporaries
             return
         bad = np.abs(self.X) > LARGEST
-        row, column = (int(i) for i in np.argwhere(bad)[0])
-        i = int(np.searchsorted(self.offsets, row, side="right")) - 1
         raise InputError(
-            "{which} has {value} at frame {t}, dimension {column}. Values must be finite and below {largest:g}",
-            "write NaN for a missing value",
-            "rescale the dimension",
-            which=_name(i, self.ids), value=self.X[row, column], t=row - self.offsets[i], column=column,
-            largest=LARGEST,
+            "{said}. Values must be finite and below {largest:g}",
+            "write NaN for a missing value", "rescale the dimension",
+            said=self._said(*(int(i) for i in np.argwhere(bad)[0])), largest=LARGEST,
         )  # fmt: skip
 
     @property
@@ -552,7 +580,8 @@ class Sequences(KnowsChannels, Immutable):
             None if all_ is None else [all_[i] for i in chosen] for all_ in (self.ids, self.groups, self._keys)
         )
         weights = None if self.weights is None else self.weights[chosen]
-        return self._of(self.X[rows], self.lengths[chosen], ids or [], groups, keys, self._channels, weights)
+        made = self._of(self.X[rows], self.lengths[chosen], ids or [], groups, keys, self._channels, weights)
+        return made._found_by(self._finder)
 
     def __repr__(self) -> str:
         low, high = self.lengths.min(), self.lengths.max()

@@ -347,6 +347,7 @@ const KINDS = {
   "zero-gamma": ["amount or nothing", "Zero, or positive: rain, spending.", [50, 0, 8, 26, 30, 22, 12, 6]],
   beta: ["share", "Between 0 and 1.", [6, 16, 28, 38, 44, 44, 36, 20]],
   vonmises: ["direction", "An angle in radians, which begins again after a turn.", [36, 20, 8, 4, 2, 4, 8, 20, 36]],
+  "vonmises:degrees": ["direction in degrees", "An angle in degrees.", [36, 20, 8, 4, 2, 4, 8, 20, 36]],
 };
 function kinds(page) {
   const { values, categories } = page.table.understood,

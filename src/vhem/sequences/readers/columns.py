@@ -33,13 +33,31 @@ _SAMPLE = 2000  # rows used to find out what a column holds
 
 def read_rows(rows: Rows, options: Options) -> Reading:
     """Return the sequences of a table."""
-    chunks = rows.chunks()
+    if options.wide is not None:
+        return _read_wide(rows, options)
+    gathered, roles = _gathered(rows, options)
+    with errors_of(rows.path):
+        return Reading(gathered.sequences(), roles)
+
+
+def row_indices(rows: Rows, options: Options) -> Reading:
+    """Return the sequences of a long table, with the index of its row among those of data in place of every frame."""
+    gathered, roles = _gathered(rows, options)
+    return Reading(gathered.sequences(numbered=True), roles)
+
+
+def _first_chunk(rows: Rows, chunks: Iterator[Columns | Cut]) -> tuple[Columns, dict[str, Sequence[Any]]]:
+    """Return the first rows, and those of them that show what the columns hold."""
     first = next(chunks, None)
     if not isinstance(first, list):
         raise InputError("{path} has a header but no rows", path=rows.path)
-    sample = {name: column[:_SAMPLE] for name, column in zip(rows.columns, first, strict=False)}
-    if options.wide is not None:
-        return _read_wide(rows, itertools.chain([first], chunks), sample, options)
+    return first, {name: column[:_SAMPLE] for name, column in zip(rows.columns, first, strict=False)}
+
+
+def _gathered(rows: Rows, options: Options) -> tuple[_Gathered, Roles]:
+    """Return all rows of a long table, and which column is what."""
+    chunks = rows.chunks()
+    first, sample = _first_chunk(rows, chunks)
     with errors_of(rows.path):
         asked = Asked(chosen_categories(options, rows.columns), options.weights)
         roles = given_or_guessed(
@@ -54,18 +72,17 @@ def read_rows(rows: Rows, options: Options) -> Reading:
     rows.cutter = gathered.cutter()
     for chunk in chunks:
         gathered.add(chunk)
-    with errors_of(rows.path):
-        return Reading(gathered.sequences(), roles)
+    return gathered, roles
 
 
-def _read_wide(
-    rows: Rows, chunks: Iterator[Columns | Cut], sample: dict[str, Sequence[Any]], options: Options
-) -> Reading:
+def _read_wide(rows: Rows, options: Options) -> Reading:
     """Return the sequences of a wide table."""
+    chunks = rows.chunks()
+    first, sample = _first_chunk(rows, chunks)
     with errors_of(rows.path):
         plan = wide_plan(rows.columns, sample, options.of_wide())
     gathered, done = WideGathered(plan), 0
-    for chunk in chunks:
+    for chunk in itertools.chain([first], chunks):
         assert isinstance(chunk, list)  # nothing is cut by the compiled kernel here
         try:
             gathered.add(dict(zip(rows.columns, chunk, strict=False)))
@@ -167,10 +184,12 @@ class _Gathered:
         if len(self._kinds_of_times) == 1:  # otherwise they are refused in the end
             self._times.append(some.values)
 
-    def sequences(self) -> Sequences:
-        """Return what was gathered, and release it."""
+    def sequences(self, numbered: bool = False) -> Sequences:
+        """Return what was gathered, and release it; if `numbered`, with the indices of rows in the place of values."""
         roles, X = self._roles, self._values.whole()
-        channels = self._channels(X)
+        channels = None if numbered else self._channels(X)
+        if numbered:
+            X = np.arange(len(X), dtype=np.float64)[:, None]
         coded = {name: self._coded(name) for name in self._seen}  # a column may be an id and a group
         ids = joined([coded[name] for name in roles.id]) if roles.id else self._one_sequence()
         groups = None if roles.group is None else coded[roles.group]

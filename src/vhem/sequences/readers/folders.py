@@ -53,10 +53,7 @@ def read_each(files: list[Path], root: Path, read: Read) -> Reading:
     """Return one sequence per file, or as many as it has; paths are keys, folders are groups."""
     readings = [read(path) for path in files]
     _check_same(files, [reading.roles.values for reading in readings])
-    places = [path.relative_to(root) for path in files]
-    names = [place.with_name(without_extension(place)).as_posix() for place in places]
-    if len(set(names)) < len(names):
-        names = [place.as_posix() for place in places]
+    places, names = [path.relative_to(root) for path in files], file_names(files, root)
     keys: list[Any] = []
     for name, reading in zip(names, readings, strict=True):
         own = reading.sequences.keys
@@ -66,6 +63,13 @@ def read_each(files: list[Path], root: Path, read: Read) -> Reading:
     return Reading(
         Sequences._joined([r.sequences for r in readings], keys, groups if nested else None), readings[0].roles
     )
+
+
+def file_names(files: list[Path], root: Path) -> list[str]:
+    """Return what files are called as sequences: their paths, without extensions unless these tell them apart."""
+    places = [path.relative_to(root) for path in files]
+    names = [place.with_name(without_extension(place)).as_posix() for place in places]
+    return names if len(set(names)) == len(names) else [place.as_posix() for place in places]
 
 
 def read_as_one(files: list[Path], read: Read) -> Reading:

@@ -13,15 +13,13 @@ from vhem.sequences.categories import Categories, check_other
 from vhem.sequences.container import Sequences
 from vhem.sequences.readers.bvh import read_motion
 from vhem.sequences.readers.columns import read_rows
-from vhem.sequences.readers.delimited import delimited_blocks
 from vhem.sequences.readers.doubts import warn_of_doubts
 from vhem.sequences.readers.folders import found_files, known, read_as_one, read_each
 from vhem.sequences.readers.frames import is_lazy
 from vhem.sequences.readers.npz import read_npz
 from vhem.sequences.readers.options import PARQUET, SPREADSHEETS, TEXT, Options, Reading, extension, without_extension
 from vhem.sequences.readers.parquet import read_parquet
-from vhem.sequences.readers.rows import Rows
-from vhem.sequences.readers.spreadsheet import spreadsheet_blocks
+from vhem.sequences.readers.places import rows_of, with_places
 from vhem.sequences.readers.wide import Wide
 
 
@@ -122,9 +120,14 @@ def read_sequences(
 
 def read_with_roles(path: Any, options: Options) -> Reading:
     """Read sequences as `read_sequences` does, and return which column was used for what."""
+    made = _read(path, options)
+    return made._replace(sequences=with_places(made.sequences, path, options))
+
+
+def _read(path: Any, options: Options) -> Reading:
     check_other(options.other)
     if options.join:
-        return read_with_roles([path, *options.join], options._replace(join=()))
+        return _read([path, *options.join], options._replace(join=()))
     if isinstance(path, (list, tuple)):
         path = {without_extension(Path(one)): one for one in path}
     if isinstance(path, dict) and path and all(isinstance(one, (str, Path)) for one in path.values()):
@@ -144,7 +147,7 @@ def read_with_roles(path: Any, options: Options) -> Reading:
 def _read_channels(paths: dict[str, str | Path], options: Options) -> Reading:
     """Return sequences of several channels, a table for each; groups and weights are columns of the first."""
     rest = options._replace(group=None, weights=None)
-    readings = {name: read_with_roles(path, rest if i else options) for i, (name, path) in enumerate(paths.items())}
+    readings = {name: _read(path, rest if i else options) for i, (name, path) in enumerate(paths.items())}
     made = Sequences.from_channels({name: reading.sequences for name, reading in readings.items()})
     roles = next(iter(readings.values())).roles
     categories: dict[str, tuple[str, ...] | None] = {**made.categories}
@@ -164,8 +167,7 @@ def _refuse_table(path: Any) -> None:
 def _read_file(path: Path, options: Options) -> Reading:
     suffix = extension(path)
     readers: dict[str, Callable[[], Reading]] = {
-        **dict.fromkeys(TEXT, lambda: read_rows(Rows(path, delimited_blocks(path, options.encoding)), options)),
-        **dict.fromkeys(SPREADSHEETS, lambda: read_rows(Rows(path, spreadsheet_blocks(path, options.sheet)), options)),
+        **dict.fromkeys((*TEXT, *SPREADSHEETS), lambda: read_rows(rows_of(path, options), options)),
         **dict.fromkeys(PARQUET, lambda: read_parquet(path, options)),
         ".npz": lambda: read_npz(path),
         ".bvh": lambda: read_motion(path, options),
