@@ -21,6 +21,7 @@ import numpy as np
 from scipy import stats
 
 from vhem import H3M, HMM, SequenceClustering, Sequences, fit_hmms
+from vhem.emissions import Categorical
 from vhem.inference import (
     associate,
     bootstrap_test,
@@ -36,6 +37,7 @@ from vhem.inference import (
 
 TRIALS, LENGTH = 4, 6
 MEANS, STAY = np.array([0.0, 3.0]), 0.7
+CATEGORIES = np.array([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]])
 LEVEL = 0.05
 Found = dict[str, float]
 
@@ -46,10 +48,15 @@ class Kind(NamedTuple):
     vary: float  #: standard deviation of people's means, in standard deviations of an observation
     apart: float = 0.0  #: how far the means of every other person are shifted
     people: int = 16
+    frames: float = 0.0  #: of categories, that people's probabilities vary as much as estimates from so many frames
 
     @property
     def words(self) -> str:
         """What the table calls it."""
+        if self.frames:
+            return f"{self.people} people, categories, who vary as {self.frames:g} frames" + ", two kinds" * bool(
+                self.apart
+            )
         differ = f"who vary by {self.vary:g} SD" if self.vary else "who follow one HMM"
         return f"{self.people} people {differ}" + (f", two kinds {self.apart:g} SD apart" if self.apart else "")
 
@@ -72,18 +79,27 @@ def study(kind: Kind, seed: int) -> Study:
     rng, kinds = np.random.default_rng([seed, 1]), np.arange(kind.people) % 2
     arrays, owner = list[np.ndarray](), list[int]()
     for person, second in enumerate(kinds):
-        means = MEANS + kind.vary * rng.standard_normal(2) + kind.apart * second
-        loyal = 20.0 if kind.vary else 1e6
+        loyal = 20.0 if kind.vary or kind.frames else 1e6
         rows = np.stack([rng.dirichlet(loyal * np.array(row)) for row in ([STAY, 1 - STAY], [1 - STAY, STAY])])
-        hmm = HMM([0.5, 0.5], rows, means[:, None], np.ones((2, 1)))
+        hmm = HMM([0.5, 0.5], rows, **emissions(kind, second, rng))
         arrays += list(hmm.sample(TRIALS, LENGTH, rng))
         owner += [person] * TRIALS
     return Study(Sequences(arrays), owner, kinds)
 
 
-def clustering(n_clusters: int = 2) -> SequenceClustering:
+def emissions(kind: Kind, second: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Return what the states of one person emit."""
+    if kind.frames:
+        shares = np.roll(CATEGORIES, 1, axis=1) if second and kind.apart else CATEGORIES
+        return {"emissions": Categorical(np.stack([rng.dirichlet(kind.frames * row) for row in shares]))}
+    means = MEANS + kind.vary * rng.standard_normal(2) + kind.apart * second
+    return {"means": means[:, None], "covars": np.ones((2, 1))}
+
+
+def clustering(n_clusters: int = 2, kind: Kind | None = None) -> SequenceClustering:
     """Return the clustering that is tested."""
-    return SequenceClustering(n_clusters, 2, random_state=0, n_jobs=1)
+    emitted = {"emissions": "categorical:3"} if kind is not None and kind.frames else {}
+    return SequenceClustering(n_clusters, 2, random_state=0, n_jobs=1, **emitted)
 
 
 def cross_fitted(kind: Kind, seed: int) -> Found:
@@ -96,9 +112,17 @@ def bootstrap(kind: Kind, seed: int) -> Found:
     """Return whether the parametric bootstrap rejects one cluster; the first draw that gains as much decides."""
     made = study(kind, seed)
     found = bootstrap_test(
-        clustering(), made.sequences, made.owner, n_bootstrap=19, stop_after=1, random_state=seed
+        clustering(kind=kind), made.sequences, made.owner, n_bootstrap=19, stop_after=1, random_state=seed
     )  # fmt: skip
     return {"bootstrap, 2 against 1": found.p}
+
+
+def default_bootstrap(kind: Kind, seed: int) -> Found:
+    """Return the p-value of the parametric bootstrap with the defaults of `vhem compare`, early looks included."""
+    made = study(kind, seed)
+    return {"bootstrap, as by default": bootstrap_test(
+        clustering(kind=kind), made.sequences, made.owner, n_bootstrap=99, random_state=seed
+    ).p}  # fmt: skip
 
 
 def one_too_many(kind: Kind, seed: int) -> Found:
@@ -180,10 +204,13 @@ def _measure(what: str) -> str:
 
 
 SAME, VARY, MANY = Kind(0.0), Kind(0.5), Kind(0.5, people=40)
+CODES = [Kind(0.0, frames=20.0), Kind(0.0, 1.0, frames=20.0)]
 APART = [Kind(0.5, gap) for gap in (0.5, 1.0, 1.5, 2.0, 3.0)]
 PARTS: dict[str, tuple[Callable[[Kind, int], Found], list[Kind]]] = {
     "cross-fitted": (cross_fitted, [SAME, *APART[1:4]]),
     "bootstrap": (bootstrap, [VARY, *APART[2:]]),
+    "bootstrap-default": (default_bootstrap, [VARY, *APART[2:]]),
+    "bootstrap-categories": (bootstrap, CODES),
     "one-too-many": (one_too_many, [Kind(0.5, 4.0)]),
     "groups": (groups, [VARY, *APART[:3]]),
     "clusters": (clusters, [SAME, MANY]),

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from helpers import random_hmm
 from scipy import stats
 
-from vhem import HMM, InputError, ParameterError, SequenceClustering, Sequences
+from vhem import H3M, HMM, InputError, ParameterError, SequenceClustering, Sequences
 from vhem.datasets import simulated_study
+from vhem.emissions import Categorical, Gamma, Poisson, VonMises
+from vhem.emissions.conjugates import about
 from vhem.inference import bootstrap_test, compare_groups, cross_fitted_test, group_gain_test
 from vhem.inference.groups import compare_by_distance, squared_distances
 from vhem.inference.null_model import null_model
 from vhem.inference.permutations import Design, design_of, holm, share_as_large
 from vhem.inference.pipeline import Study, check_pipeline, run_again
+from vhem.inference.varying_people import one_component_each
+from vhem.kernels.models import Models
 
 #: Distances, groups and pseudo-F of scikit-bio's tests of PERMANOVA, which were verified with R's vegan::adonis.
 UNEQUAL = np.array(
@@ -195,10 +201,56 @@ def test_drawn_people_vary_as_those_of_the_study(covariance_type):
     assert drawn.batch.X.shape == study.batch.X.shape
     again = null_model(drawn, fitted)
     for model in (null, again):
-        own = model.effects.spread[0, 0]
+        own = model.centers.spread[0, 0]
         sd = np.sqrt(own if covariance_type == "diag" else np.diagonal(own))
         np.testing.assert_allclose(sd, spread, rtol=0.3)
     np.testing.assert_allclose(drawn.batch.X.var(axis=0), study.batch.X.var(axis=0), rtol=0.25)
+
+
+def varied_study(emissions, n_frames, loyalty, n=60):
+    """Return sequences of people whose emissions and transitions vary as if they were known by so many frames."""
+    rng = np.random.default_rng(6)
+    rows = np.array([[0.8, 0.2], [0.2, 0.8]])
+    arrays, owner = [], []
+    for person in range(n):
+        trans = np.stack([rng.dirichlet(loyalty * row) for row in rows])
+        hmm = HMM([0.5, 0.5], trans, emissions=about(emissions, n_frames).drawn(rng))
+        arrays += list(hmm.sample(6, 12, rng))
+        owner += [person] * 6
+    return Study.of(arrays, owner)
+
+
+@pytest.mark.parametrize(
+    "emissions",
+    [
+        Categorical([[0.6, 0.3, 0.1], [0.1, 0.2, 0.7]]),
+        Poisson([[1.0], [6.0]]),
+        pytest.param(VonMises([[0.0], [2.5]], [[4.0], [4.0]]), marks=pytest.mark.slow),
+        pytest.param(Gamma([[1.0], [8.0]], [[3.0], [3.0]], [[0.0], [0.0]]), marks=pytest.mark.slow),
+    ],
+)
+def test_how_much_people_vary_is_found_for_any_family(emissions):
+    """People drawn with so many frames are found to be worth about as many; those who do not vary, very many."""
+    rows = np.array([[[0.8, 0.2], [0.2, 0.8]]])
+    lead = emissions.reshaped(1, 2, 1)
+    centers = Models(np.full((1, 2), 0.5), rows, np.ones((1, 2, 1)), lead, np.array([2]))
+    study = varied_study(emissions, 20.0, 15.0)
+    found = null_model(study, SimpleNamespace(centers=H3M.of_models(centers))).centers
+    assert 8 < found.alike[0] < 50
+    assert 6 < found.loyalty < 40
+    alike = varied_study(emissions, 1e6, 1e6)
+    found = null_model(alike, SimpleNamespace(centers=H3M.of_models(centers))).centers
+    assert found.alike[0] > 80
+    assert found.loyalty > 50
+
+
+def test_mixtures_are_hmms_with_more_states():
+    rng = np.random.default_rng(7)
+    hmm = random_hmm(rng, 2, 3, 2)
+    wide = H3M.of_models(one_component_each(H3M([hmm]).parameters))[0]
+    y = hmm.sample(1, 30, rng)[0]
+    assert wide.n_states == 6
+    assert wide.score([y]) == pytest.approx(hmm.score([y]), rel=1e-12)
 
 
 def test_bad_input_of_the_tests_of_clusters():

@@ -9,9 +9,12 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem._support.errors import InputError
+from vhem.emissions.components import Components
 from vhem.emissions.conjugate import Conjugate
 from vhem.emissions.families import arrays_of_part
+from vhem.emissions.gaussian import Gaussian
 from vhem.emissions.known import Known
+from vhem.emissions.linear import LinearFamily
 from vhem.emissions.natural import Categories, Durations, Events, Natural, Rates
 from vhem.emissions.natural_shapes import Amounts, Angles, AnglesInDegrees, Counts, Shares
 from vhem.emissions.normal_wishart import NormalWishart
@@ -22,6 +25,16 @@ NATURAL: dict[str, type[Natural]] = {
     cls.family: cls for cls in (Categories, Events, Rates, Durations, Amounts, Counts, Angles, AnglesInDegrees, Shares)
 }
 _CONJUGATES: dict[str, type[Conjugate]] = {**NATURAL, NormalWishart.family: NormalWishart, Known.family: Known}
+
+
+def about(components: Components, n_frames: float) -> Conjugate:
+    """Return what is known of components after so many frames that are typical of them."""
+    if isinstance(components, Gaussian):
+        return NormalWishart.about(components, n_frames)
+    assert isinstance(components, LinearFamily)
+    cls = NATURAL[components.family]
+    shapes = (np.log(getattr(components, components.fields[1])) for _ in cls.fields[1:])
+    return cls(n_frames * components.expected_statistics(), *shapes)
 
 
 def conjugate_of(layout: Any, arrays: Mapping[str, FloatArray]) -> Conjugate:

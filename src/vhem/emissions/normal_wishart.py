@@ -63,6 +63,13 @@ class NormalWishart(Conjugate):
         rate = np.ones(d) if self.is_diagonal else np.eye(d)
         return NormalWishart(np.array(1.0), np.array(d + 2.0), np.zeros(d), rate)
 
+    @staticmethod
+    def about(gaussian: Gaussian, n_frames: float) -> NormalWishart:
+        """Return what is known of Gaussians after so many frames; they are the posterior means."""
+        freedom = n_frames + (2 if gaussian.is_diagonal else gaussian.n_dims + 1)
+        beta, v = np.full(gaussian.lead, n_frames), np.full(gaussian.lead, freedom)
+        return NormalWishart(beta, v, gaussian.means, n_frames * gaussian.covars)
+
     # -- logs
 
     def _halves(self) -> FloatArray:

@@ -25,6 +25,7 @@ WHY = (
     "that in data drawn from the smaller number of clusters, on which the whole clustering was run again."
 )
 
+_FEW = 5  # data sets that gained as much, at least, before drawing stops
 _LOOK, _MANY = 0.4, 99  # of the data sets, after which drawing stops if none gained as much; if there are so many
 
 
@@ -37,7 +38,6 @@ class BootstrapTest(NamedTuple):
     null_gains: FloatArray  #: the same in data drawn from the null model
     p: float
     stopped: bool  #: whether drawing ended early, because the answer was clear
-    varied: bool = True  #: whether people of the null model vary about their cluster's HMM
 
     def table(self) -> Table:
         """Return the test as a table of one row."""
@@ -63,11 +63,10 @@ class BootstrapTest(NamedTuple):
         """Return the result as a paper states it."""
         verdict = "fitted better" if self.p <= 0.05 else "did not fit significantly better"
         few = "one cluster" if self.null_clusters == 1 else f"{self.null_clusters} clusters"
-        people = "people who vary gradually" if self.varied else "people who all follow their cluster's HMM"
         return (
-            f"{self.n_clusters} clusters {verdict} than expected by chance if there were {few} of {people} (gain "
-            f"{self.gain:.1f} nats, {float(self.null_gains.mean()):.1f} expected by chance, {p_words(self.p)}, "
-            f"parametric bootstrap with {len(self.null_gains)} data sets)."
+            f"{self.n_clusters} clusters {verdict} than expected by chance if there were {few} of people who vary "
+            f"gradually (gain {self.gain:.1f} nats, {float(self.null_gains.mean()):.1f} expected by chance, "
+            f"{p_words(self.p)}, parametric bootstrap with {len(self.null_gains)} data sets)."
         )
 
 
@@ -113,16 +112,16 @@ def bootstrap_test(
     groups: Iterable[Any] | None = None,
     null_clusters: int = 1,
     n_bootstrap: int = 199,
-    stop_after: int = 10,
+    stop_after: int | None = None,
     random_state: RandomState = None,
     callback: Callable[[float], None] | None = None,
 ) -> BootstrapTest:
     """Test whether there are K clusters rather than fewer, by a parametric bootstrap of the whole clustering.
 
-    The null model has `null_clusters` centres, and people who vary about them as much as they do in the data: their
-    means, variances and transitions are random effects. Studies of the same size are drawn from it and clustered from
-    the beginning, with K and with `null_clusters` clusters. p is the share of studies whose bound gains as much as that
-    of the data.
+    The null model has `null_clusters` centres, and people who vary about them as much as they do in the data: what
+    their states emit and their transitions are random effects. Studies of the same size are drawn from it and clustered
+    from the beginning, with K and with `null_clusters` clusters. p is the share of studies whose bound gains as much as
+    that of the data.
 
     Parameters
     ----------
@@ -135,9 +134,9 @@ def bootstrap_test(
     n_bootstrap : int
         Studies to draw, at most. Of 99 or more, only two fifths are drawn if none of these gains as much as the data;
         p is then 2.5 / (n_bootstrap + 1). The level of the test is kept, because p takes account of the look.
-    stop_after : int
-        Stop when so many studies have gained as much as the data: p is then their share, and known well enough to say
-        that it is not small (Besag and Clifford, Biometrika 78:301-304, 1991).
+    stop_after : int, optional
+        Stop when so many studies have gained as much as the data: p is then their share (Besag and Clifford, Biometrika
+        78:301-304, 1991). By default a twentieth of `n_bootstrap`, at least 5: p cannot be below .05 any more.
     <random_state>
     <share_done>
 
@@ -159,7 +158,7 @@ def bootstrap_test(
     study, rng = Study.of(sequences, groups), generator(random_state)
     model = check_pipeline(estimator, study)
     check_integer("n_bootstrap", n_bootstrap, 1)
-    check_integer("stop_after", stop_after, 1)
+    enough = max(_FEW, (n_bootstrap + 1) // 20) if stop_after is None else check_integer("stop_after", stop_after, 1)
     K, few = model.n_clusters, check_integer("null_clusters", null_clusters, 1)
     if few >= K:
         raise ParameterError("null_clusters", few, "must be less than the number of clusters, {k}", k=K)
@@ -170,14 +169,14 @@ def bootstrap_test(
         )  # fmt: skip
     seed = int(rng.integers(2**31))
     gain, small = _gain(model, study, K, few, seed)
-    null, gains, above, rule = null_model(study, small), list[float](), 0, Stopping(n_bootstrap, stop_after)
+    null, gains, above, rule = null_model(study, small), list[float](), 0, Stopping(n_bootstrap, enough)
     while not rule.is_over(len(gains), above):
         gains.append(_gain(model, null.draw(rng), K, few, seed)[0])
         above += gains[-1] >= gain
         if callback is not None:
             callback(rule.share_done(len(gains), above))
     p, stopped = rule.p(len(gains), above), len(gains) < n_bootstrap
-    return BootstrapTest(K, few, gain, np.array(gains), p, stopped, null.effects is not None)
+    return BootstrapTest(K, few, gain, np.array(gains), p, stopped)
 
 
 def _gain(model: SequenceClustering, study: Study, K: int, few: int, seed: int) -> tuple[float, Fitted]:

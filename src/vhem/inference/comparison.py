@@ -148,7 +148,6 @@ def compare_clusters(
         "n_folds": crossed.n_folds,
         "n_permutations": crossed.n_permutations,
         "n_bootstrap": len(null.null_gains),
-        "varied": null.varied,
         "seed": random_state,
     }
     return Comparison(tables, said, notes, key_of(members.ids, members.labels), facts)

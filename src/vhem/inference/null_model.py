@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.errors import FitWarning, warn
+from vhem.em.grouped import Batch
 from vhem.em.loop import Limits, run
 from vhem.em.random_effects import Effects, VaryingItems
 from vhem.em.random_effects_full import FullVaryingItems
 from vhem.emissions import Gaussian
 from vhem.inference.pipeline import Fitted, Study
+from vhem.inference.varying_people import Variety, learned_variety, varied_rows
 from vhem.kernels.models import Models
 from vhem.models.sampling import sample
 
@@ -27,14 +28,13 @@ class NullModel(NamedTuple):
 
     study: Study
     weights: FloatArray  #: (K,)
-    centers: Models
-    effects: Effects | None  #: None: people do not vary
+    centers: Effects | Variety
 
     def draw(self, rng: np.random.Generator) -> Study:
         """Return a study of the same size: as many people, with sequences as long, and gaps in the same places."""
-        b = self.study.batch
+        b, centers = self.study.batch, self.centers
         kinds = rng.choice(len(self.weights), size=self.study.n, p=self.weights)
-        people = self.centers.take(kinds) if self.effects is None else _people(self.effects, kinds, rng)
+        people = centers.people(kinds, rng) if isinstance(centers, Variety) else _people(centers, kinds, rng)
         X, _ = sample(people, b.groups, b.lengths, rng)
         return self.study._replace(batch=b._replace(X=np.where(np.isnan(b.X), np.nan, X)))
 
@@ -45,16 +45,17 @@ def null_model(study: Study, fitted: Fitted) -> NullModel:
     weights = weights / weights.sum()
     gaussian = models.components
     if not isinstance(gaussian, Gaussian) or models.shape[2] > 1:
-        warn(
-            FitWarning(
-                "people are taken to follow their cluster's HMM exactly, since how they vary is known only for single "
-                "Gaussians; if they do vary, p is too small"
-            )
-        )
-        return NullModel(study, weights, models, None)
+        return NullModel(study, weights, _variety(study, weights, models))
     problem = _problem(study, gaussian.covars.ndim > gaussian.means.ndim)
     effects = _learned(problem, models, weights)
-    return NullModel(study, weights, models, effects._replace(spread=_unbiased_spread(study, weights, models, effects)))
+    return NullModel(study, weights, effects._replace(spread=_unbiased_spread(study, weights, models, effects)))
+
+
+def _variety(study: Study, weights: FloatArray, models: Models) -> Variety:
+    def drawn(variety: Variety, rng: np.random.Generator) -> Batch:
+        return NullModel(study, weights, variety).draw(rng).batch
+
+    return learned_variety(study.batch, models, weights, drawn)
 
 
 def _problem(study: Study, full: bool) -> VaryingItems:
@@ -76,7 +77,7 @@ def _unbiased_spread(study: Study, weights: FloatArray, models: Models, learned:
     """
     scale, seed = 1.0, 0
     for _ in range(_ROUNDS):
-        null = NullModel(study, weights, models, learned._replace(spread=scale * learned.spread))
+        null = NullModel(study, weights, learned._replace(spread=scale * learned.spread))
         rng = np.random.default_rng(seed)  # the same draws in every round, so that only the spread changes
         drawn = [null.draw(rng) for _ in range(_DRAWS)]
         found = [_learned(_problem(one, learned.variances.ndim == 4), models, weights) for one in drawn]
@@ -94,8 +95,7 @@ def _people(c: Effects, kinds: IntArray, rng: np.random.Generator) -> Models:
     """Return an HMM for each person: a centre, and a draw of how the person deviates from it."""
     n, S = len(kinds), c.startprob.shape[1]
     means, covars = _full(c, kinds, rng) if c.variances.ndim == 4 else _diagonal(c, kinds, rng)
-    rows = rng.standard_gamma(np.maximum(c.loyalty * c.transmat[kinds], 0.0)) + 1e-300 * (c.transmat[kinds] > 0)
-    trans = rows / rows.sum(axis=-1, keepdims=True)
+    trans = varied_rows(c.loyalty, c.transmat[kinds], rng)
     gaussian = Gaussian(means[:, :, None], covars[:, :, None])
     return Models(c.startprob[kinds], trans, np.ones((n, S, 1)), gaussian, np.full(n, S, dtype=np.int64))
 

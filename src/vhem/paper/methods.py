@@ -83,15 +83,11 @@ def _chosen(facts: dict[str, Any]) -> str:
 
 
 def _drawn(tests: Mapping[str, Any]) -> str:
-    varied = tests.get("varied", True)
-    people = (
-        "people whose means, variances and transitions vary as in the data" if varied else "people who are all alike"
-    )
-    asked = "a continuum" if varied else "a single hidden Markov model"
     return (
-        f"Whether there are clusters rather than {asked} was tested by a parametric bootstrap: "
-        f"{tests['n_bootstrap']} data sets of the same size were drawn from a single cluster of {people}, and the "
-        f"whole clustering was run on each (seed {tests['seed']})."
+        "Whether there are clusters rather than a continuum was tested by a parametric bootstrap: "
+        f"{tests['n_bootstrap']} data sets of the same size were drawn from a single cluster of people whose emissions "
+        "and transitions vary as in the data, and the whole clustering was run on each "
+        f"(seed {tests['seed']})."
     )
 
 
