@@ -161,6 +161,18 @@ def test_search_reaches_only_what_is_there():
     assert np.isneginf(found.scores[found.indices == -1]).all()
 
 
+def test_a_tree_of_some_holds_all():
+    h3m, _ = nested(n_inputs=192)
+    few = HierarchicalVHEM(levels=(8, 2), random_state=0).fit(h3m[np.arange(0, 192, 4)]).tree_
+    tree = few.with_inputs(h3m, beam_width=8)
+    assert [len(layer) for layer in tree.layers] == [192, 8, 2]
+    nearest = expected_log_likelihood(h3m, few.layers[1], few.tau).argmax(axis=1)
+    np.testing.assert_array_equal(tree.parents[0], nearest)
+    best = expected_log_likelihood(h3m, h3m, few.tau).argmax(axis=1)
+    np.testing.assert_array_equal(tree.search(h3m, beam_width=8).indices[:, 0], best)
+    assert [len(layer) for layer in few.layers] == [48, 8, 2]
+
+
 def test_one_seed_one_tree():
     h3m, _ = nested(n_inputs=32)
     fits = [HierarchicalVHEM(levels=(4, 2), random_state=5, n_jobs=n).fit(h3m) for n in (1, 2)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -286,3 +287,14 @@ def test_groups_can_be_given():
 def test_text_and_models_are_no_sequences():
     with pytest.raises(TypeError, match="a list of text"):
         Sequences(["hello", "you"])
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int16])
+def test_frames_are_copied_once_whatever_their_type(kind):
+    cube = np.ones((200, 500, 4), dtype=kind)
+    tracemalloc.start()
+    sequences = Sequences(cube)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert sequences.X.dtype == np.float64
+    assert peak < 1.3 * sequences.X.nbytes

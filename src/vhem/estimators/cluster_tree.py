@@ -15,6 +15,7 @@ from vhem._support.errors import InputError, ParameterError
 from vhem._support.saving import Kind, Saveable, State, attributes, register
 from vhem.estimators.divergence import expected_log_likelihood
 from vhem.models import H3M, HMM
+from vhem.models.checks import check_h3m
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 
@@ -71,7 +72,7 @@ class Tree(Saveable):
         self.parents = parents
         self.tau = tau
         self._children = [
-            [np.flatnonzero(parent == k) for k in range(len(above))]
+            np.split(np.argsort(parent, kind="stable"), np.cumsum(np.bincount(parent, minlength=len(above)))[:-1])
             for parent, above in zip(parents, self.layers[1:], strict=True)
         ]
 
@@ -143,51 +144,68 @@ class Tree(Saveable):
         n = len(queries)
         n_scored = np.zeros(n, dtype=np.int64)
         top = len(self.layers) - 1
-        candidates = [np.arange(len(self.layers[top]))] * n
+        groups = iter([(np.arange(n), np.arange(len(self.layers[top])))])
         for level in range(top, -1, -1):
-            scores = self._score(queries, level, candidates, n_jobs)
-            n_scored += [len(c) for c in candidates]
-            kept = beam_width if level else k
-            best = [np.argsort(-s, kind="stable")[:kept] for s in scores]
-            if level == 0:
-                return self._result(candidates, scores, best, k, n_scored)
-            candidates = [
-                np.concatenate([self.children(level, node) for node in found[b]])
-                for found, b in zip(candidates, best, strict=True)
-            ]
-        raise AssertionError("the leaves end the loop")
+            best = np.full((n, beam_width if level else k), -1, dtype=np.int64)
+            scores = np.full(best.shape, -np.inf)
+            for members, nodes in groups:
+                found = self._score(queries if len(members) == n else queries[members], level, nodes, n_jobs)
+                order = np.argsort(-found, axis=1, kind="stable")[:, : best.shape[1]]
+                best[members, : order.shape[1]] = nodes[order]
+                scores[members, : order.shape[1]] = np.take_along_axis(found, order, axis=1)
+                n_scored[members] += len(nodes)
+            groups = self._below(level, best) if level else groups
+        return SearchResult(best, scores, n_scored)
 
-    def _score(
-        self, queries: Sequences | H3M, level: int, candidates: list[IntArray], n_jobs: int | None
-    ) -> list[FloatArray]:
-        """Score each query against its own candidates, queries with the same candidates together."""
-        groups: dict[bytes, list[int]] = {}
-        for q, nodes in enumerate(candidates):
-            groups.setdefault(nodes.tobytes(), []).append(q)
-        scores: list[FloatArray] = [np.empty(0)] * len(candidates)
-        for together in groups.values():
-            nodes = candidates[together[0]]
-            if not len(nodes):
-                continue
-            hmms, part = self.layers[level][nodes], queries[np.array(together)]
-            if isinstance(part, H3M):
-                found = expected_log_likelihood(part, hmms, self.tau, n_jobs=n_jobs)
-            else:
-                found = hmms.log_likelihoods(part, n_jobs=n_jobs)
-            for q, row in zip(together, found, strict=True):
-                scores[q] = row
-        return scores
+    def _below(self, level: int, best: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield queries that go on below the same nodes of a level, together, and the nodes of the level below."""
+        kept, group = np.unique(np.sort(best, axis=1), axis=0, return_inverse=True)
+        members = np.split(np.argsort(group.ravel(), kind="stable"), np.cumsum(np.bincount(group.ravel()))[:-1])
+        for together, above in zip(members, kept, strict=True):
+            nodes = np.sort(np.concatenate([self.children(level, node) for node in above if node >= 0]))
+            if len(nodes):
+                yield together, nodes
 
-    @staticmethod
-    def _result(
-        candidates: list[IntArray], scores: list[FloatArray], best: list[IntArray], k: int, n_scored: IntArray
-    ) -> SearchResult:
-        indices = np.full((len(best), k), -1, dtype=np.int64)
-        values = np.full((len(best), k), -np.inf)
-        for q, order in enumerate(best):
-            indices[q, : len(order)] = candidates[q][order]
-            values[q, : len(order)] = scores[q][order]
-        return SearchResult(indices, values, n_scored)
+    def _score(self, queries: Sequences | H3M, level: int, nodes: IntArray, n_jobs: int | None) -> FloatArray:
+        """Return the score of each query under each of some nodes of a level."""
+        hmms = self.layers[level][nodes]
+        if isinstance(queries, H3M):
+            return expected_log_likelihood(queries, hmms, self.tau, n_jobs=n_jobs)
+        return hmms.log_likelihoods(queries, n_jobs=n_jobs)
+
+    def with_inputs(self, inputs: H3M | list[HMM], beam_width: int = 4, n_jobs: int | None = None) -> Tree:
+        """Return a tree of the same centres above other inputs.
+
+        Each input is placed below the centre of the first level that represents it best, found as :meth:`search` finds
+        it. So a tree that was fitted to some thousand HMMs can hold a million, which would take hours to fit.
+
+        Parameters
+        ----------
+        inputs : H3M or list of HMM
+            The new leaves.
+        beam_width : int
+            Centres kept at each level on the way down.
+        n_jobs : int, optional
+            Threads; None uses every core.
+
+        Returns
+        -------
+        Tree
+            The new tree; this one is not changed.
+
+        Examples
+        --------
+        >>> import vhem
+        >>> at = lambda x: vhem.HMM([1.0], [[1.0]], [[x]], [[1.0]])
+        >>> few = vhem.H3M([at(x) for x in (0.0, 1.0, 20.0, 21.0)])
+        >>> tree = vhem.HierarchicalVHEM(levels=(2, 1), random_state=0).fit(few).tree_
+        >>> tree.with_inputs([at(x) for x in (0.2, 0.4, 19.0, 20.5, 22.0)])
+        Tree(5 → 2 → 1)
+        """
+        leaves = check_h3m("inputs", inputs)
+        centers = Tree(self.layers[1], self.layers[2:], self.parents[1:], self.tau)
+        nearest = centers.search(leaves, beam_width=beam_width, n_jobs=n_jobs).indices[:, 0]
+        return Tree(leaves, self.layers[1:], [nearest, *self.parents[1:]], self.tau)
 
     def to_newick(self) -> str:
         """Return the tree in Newick format; every branch has length one."""

@@ -134,7 +134,8 @@ class Sequences(KnowsChannels, Immutable):
             called = own if called is None else own._replace(categories=called.categories)
         lengths = np.array([len(array) for array in checked], dtype=np.int64)
         kept = _checked_groups(groups, len(parts))
-        self._assign(np.concatenate(checked), lengths, names, kept, None, called, _checked_weights(weights, len(parts)))
+        X = np.concatenate(checked, dtype=np.float64)
+        self._assign(X, lengths, names, kept, None, called, _checked_weights(weights, len(parts)))
         self._check_range()
 
     def _assign_again(
@@ -326,7 +327,7 @@ class Sequences(KnowsChannels, Immutable):
         if sizes.sum() != len(frames):
             problem = "{lengths} add up to {total}, but {X} has {n} rows; they must agree"
             raise InputError(problem, total=sizes.sum(), n=len(frames))
-        made = cls._of(np.array(frames), sizes.astype(np.int64), names)
+        made = cls._of(np.array(frames, dtype=np.float64), sizes.astype(np.int64), names)
         made._check_range()
         return made
 
@@ -678,8 +679,8 @@ def _split(arrays: Any) -> list[Any]:
     return parts
 
 
-def _checked_array(array: npt.ArrayLike, name: str) -> FloatArray:
-    """Return one sequence as a (T, d) float64 array."""
+def _checked_array(array: npt.ArrayLike, name: str) -> npt.NDArray[Any]:
+    """Return one sequence as a (T, d) array of numbers, which are made float64 when all sequences are joined."""
     try:
         raw = np.asarray(array)
     except ValueError:
@@ -688,7 +689,7 @@ def _checked_array(array: npt.ArrayLike, name: str) -> FloatArray:
         cures = ("Convert or drop such columns", "give {categories:True} if they are categories")
         raise InputTypeError("{which} holds {kind} values; numbers are needed", *cures, which=name, kind=raw.dtype)
     try:
-        values = np.asarray(raw, dtype=np.float64)
+        values = raw.astype(np.float64) if raw.dtype.kind == "O" else raw
     except (TypeError, ValueError) as error:
         cures = ("Write NaN for missing values", "name the channels that hold {categories}")
         raise InputTypeError("{which} cannot be read as numbers: {fault}", *cures, which=name, fault=error) from None
