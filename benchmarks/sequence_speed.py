@@ -56,13 +56,22 @@ def rival(S, n_iter, **arguments):
     return GaussianHMM(S, n_iter=n_iter, **{**quiet, **arguments})
 
 
-def many_short_sequences(n=1000, T=50, d=3, S=3, n_iter=20, n_rival=100):
+def short_sequences(n=1000, T=50, d=3, S=3):
+    """Return sequences as an array, and an HMM for each to start from: means by k-means, all else uninformed."""
     rng = np.random.default_rng(0)
     X = np.stack([random_hmm(rng, S, d).sample(1, T, random_state=i)[0] for i in range(n)])
-    sequences = Sequences(X)
-    means = np.stack([KMeans(S, n_init=1, random_state=0).fit(x).cluster_centers_ for x in X])  # all else is uninformed
+    means = np.stack([KMeans(S, n_init=1, random_state=0).fit(x).cluster_centers_ for x in X])
     uniform = np.full((n, S, S), 1 / S)
-    start = H3M.from_arrays(uniform[:, 0], uniform, means, np.repeat(X.var(axis=1)[:, None], S, axis=1))
+    return X, H3M.from_arrays(uniform[:, 0], uniform, means, np.repeat(X.var(axis=1)[:, None], S, axis=1))
+
+
+def learn(sequences, start, n_iter):
+    return fit_hmms(sequences, init=start, max_iter=n_iter, tol=0, n_jobs=1, return_report=True, **PLAIN)[1]
+
+
+def many_short_sequences(n_iter=20, n_rival=100):
+    X, start = short_sequences()
+    sequences, n, S = Sequences(X), len(X), start.startprob.shape[1]
 
     def theirs():
         scores = []
@@ -73,11 +82,8 @@ def many_short_sequences(n=1000, T=50, d=3, S=3, n_iter=20, n_rival=100):
             scores.append(model.fit(X[k]).score(X[k]))
         return np.array(scores)
 
-    def ours():
-        return fit_hmms(sequences, init=start, max_iter=n_iter, tol=0, n_jobs=1, return_report=True, **PLAIN)[1]
-
     theirs_given, scores = best_time(theirs, 2)
-    ours_given, report = best_time(ours, 10)
+    ours_given, report = best_time(lambda: learn(sequences, start, n_iter), 10)
     error = np.abs(report.log_likelihoods[:n_rival] / scores - 1)
     row(f"{n} HMMs, given start", theirs_given * n / n_rival, ours_given, "200")
     print(f"{'':36}log-likelihoods differ by {np.median(error):.1e} (median), {error.max():.1e} (largest), relative")
@@ -85,6 +91,40 @@ def many_short_sequences(n=1000, T=50, d=3, S=3, n_iter=20, n_rival=100):
     for name, pooling in (("own start", None), ("borrowing from the most similar", "auto")):
         own = partial(fit_hmms, sequences, S, max_iter=n_iter, tol=0, n_jobs=1, random_state=0, pooling=pooling)
         row(f"{n} HMMs, {name}", theirs_own * 2 * n / n_rival, best_time(own, 10)[0], "300" if pooling is None else "")
+
+
+def against_dynamax(n_iter=20):
+    """JAX on one thread, in double precision: all HMMs at once (vmap), all iterations in one compiled loop."""
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    try:
+        import jax  # noqa: PLC0415  (not a dependency, not even of the benchmarks)
+        from dynamax.hidden_markov_model import DiagonalGaussianHMM  # noqa: PLC0415
+    except ModuleNotFoundError:
+        print("dynamax is not installed, so it is not compared: pip install dynamax")
+        return
+    jax.config.update("jax_enable_x64", True)
+    X, start = short_sequences()
+    means, scales = start.means[:, :, 0], np.sqrt(start.covars[:, :, 0])
+    S, d = means.shape[1:]
+    almost_flat = {"initial_probs_concentration": 1.0001, "transition_matrix_concentration": 1.0001}
+    hmm = DiagonalGaussianHMM(S, d, **almost_flat)
+
+    def fit(x, means, scales):
+        chain = {"initial_probs": np.full(S, 1 / S), "transition_matrix": np.full((S, S), 1 / S)}
+        first, fixed = hmm.initialize(**chain, emission_means=means, emission_scale_diags=scales)
+
+        def iteration(now, _):
+            sums, log_likelihood = hmm.e_step(now, x)
+            together = jax.tree_util.tree_map(lambda one: one[None], sums)
+            return hmm.m_step(now, fixed, together, hmm.initialize_m_step_state(now, fixed))[0], log_likelihood
+
+        return jax.lax.scan(iteration, first, None, length=n_iter)[1]
+
+    compiled, sequences = jax.jit(jax.vmap(fit)), Sequences(X)
+    jax.block_until_ready(compiled(X, means, scales))
+    theirs, _ = best_time(lambda: jax.block_until_ready(compiled(X, means, scales)), 10)
+    ours, _ = best_time(lambda: learn(sequences, start, n_iter), 20)
+    row(f"{len(X)} HMMs, given start; dynamax, compiled", theirs, ours, "30")
 
 
 def one_long_sequence(T=1_000_000, d=10, S=8):
@@ -138,6 +178,7 @@ if __name__ == "__main__":
     logging.disable(logging.CRITICAL)
     print(f"{'learning from sequences':42}{'hmmlearn':>12}{'vhem':>12}{'ratio':>10}")
     many_short_sequences()
+    against_dynamax()
     one_long_sequence()
     print(f"{'threads (wall-clock time)':42}{'one':>12}{'two':>12}{'ratio':>10}")
     em_h3m()

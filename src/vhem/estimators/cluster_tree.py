@@ -14,9 +14,12 @@ from vhem._support.checks import check_integer
 from vhem._support.errors import InputError, ParameterError
 from vhem._support.saving import Kind, Saveable, State, attributes, register
 from vhem.estimators.divergence import expected_log_likelihood
+from vhem.kernels import filtering as kernels
+from vhem.kernels.engine import n_threads
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
-from vhem.sequences import Sequences, SequencesLike, as_sequences
+from vhem.models.hmm import infinite_if_impossible, sequences_for
+from vhem.sequences import Sequences, SequencesLike
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,11 @@ class Tree(Saveable):
             Indices and scores of the best inputs, and how many HMMs were compared.
         """
         k, beam_width = check_integer("k", k, 1), check_integer("beam_width", beam_width, 1)
-        queries = query if isinstance(query, H3M) else H3M([query]) if isinstance(query, HMM) else as_sequences(query)
+        queries: Sequences | H3M = (
+            check_h3m("query", query)
+            if isinstance(query, H3M | HMM)
+            else sequences_for(self.layers[0].coded(query), self.layers[0].emissions)
+        )
         n = len(queries)
         n_scored = np.zeros(n, dtype=np.int64)
         top = len(self.layers) - 1
@@ -168,10 +175,14 @@ class Tree(Saveable):
 
     def _score(self, queries: Sequences | H3M, level: int, nodes: IntArray, n_jobs: int | None) -> FloatArray:
         """Return the score of each query under each of some nodes of a level."""
-        hmms = self.layers[level][nodes]
+        layer = self.layers[level]
         if isinstance(queries, H3M):
-            return expected_log_likelihood(queries, hmms, self.tau, n_jobs=n_jobs)
-        return hmms.log_likelihoods(queries, n_jobs=n_jobs)
+            return expected_log_likelihood(queries, layer[nodes], self.tau, n_jobs=n_jobs)
+        models = layer.parameters.take(
+            nodes
+        )  # of tens of thousands of leaves an H3M takes longer than their likelihoods
+        found = kernels.log_likelihoods(models, queries.X, queries.offsets, n_threads(n_jobs))
+        return infinite_if_impossible(found, layer.emissions)
 
     def with_inputs(self, inputs: H3M | list[HMM], beam_width: int = 4, n_jobs: int | None = None) -> Tree:
         """Return a tree of the same centres above other inputs.

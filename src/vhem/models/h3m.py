@@ -324,7 +324,7 @@ class H3M(NamedChannels, GaussianView, Immutable):
             one = _without_padding(self.parameters.take(slice(chosen, chosen + 1)))
             return HMM._of(one)._remembering(self._channels)
         posterior = None if self.posterior is None else self.posterior.take(chosen)
-        names = [self.ids[k] for k in chosen]
+        names = [self.ids[k] for k in chosen.tolist()]
         rest = (shares(self.weights[chosen]), names, posterior, self.evidence.take(chosen))
         made = self._of(self.parameters.take(chosen), *rest)
         return made._remembering(self._channels)
