@@ -110,3 +110,24 @@ def test_histograms_stand_behind_states_as_high_as_their_shares():
     counts = [bar.get_height() for bar in panels[2].patches if bar.get_width() > 0.9]
     assert sum(counts) == pytest.approx(1.0, abs=0.01)
     assert any("zero: 30%, 10%" in text.get_text() for text in panels[0].texts)
+
+
+def test_reports_hold_what_was_observed_in_each_cluster(tmp_path):
+    rng = np.random.default_rng(0)
+    rests = [rng.gamma(4.0, scale, size=50) for scale in (200.0, 210.0, 900.0, 950.0)]  # milliseconds
+    turns = [np.degrees(rng.vonmises(0.0, 4.0, size=50)) for _ in rests]
+    ys = vhem.Sequences([np.column_stack(pair) for pair in zip(rests, turns, strict=True)], channels=["rest", "turn"])
+    fit = vhem.MixtureOfHMMs(2, 1, emissions={"rest": "gamma", "turn": "vonmises:degrees"}, random_state=0).fit(ys)
+    vhem.report.write(tmp_path / "r.html", fit, sequences=ys)
+    found = re.search(r'id="data"[^>]*>(.*?)</script>', (tmp_path / "r.html").read_text(), re.DOTALL)
+    data = json.loads(found[1])
+    for model in data["layers"][1]:
+        rest, turn = model["seen"]
+        width = (rest["ends"][1] - rest["ends"][0]) / len(rest["share"])
+        assert width * sum(rest["share"]) == pytest.approx(1.0, abs=0.05)  # some lie beyond what the states emit
+        assert sum(turn["share"]) * 360 / len(turn["share"]) == pytest.approx(1.0, abs=1e-3)
+        for channel, step in ((0, None), (1, 360 / 72)):
+            density = np.array(model["channels"][channel][0])
+            values = np.array(data["channels"][channel]["values"])
+            width = (values[1] - values[0]) if step is None else step
+            assert density[:-1].sum() * width == pytest.approx(1.0, abs=0.02)  # small densities keep their digits

@@ -52,4 +52,8 @@ def test_the_study_runs_on_small_data(tmp_path, monkeypatch):
     paths = lifecourse.run(tmp_path, samples=2)
     text = paths[0].read_text()
     assert all(system in text for system in lifecourse.SYSTEMS)
-    assert text == lifecourse.run(tmp_path, samples=2)[0].read_text()  # from the parts that were kept
+    page = tmp_path / "page.md"
+    page.write_text(f"Before.\n\n## {lifecourse.TITLES['mvad']}\n\nText.\n\n| old |\n| --- |\n\nAfter.\n")
+    assert text == lifecourse.run(tmp_path, samples=2, pages=(page,))[0].read_text()  # from the parts that were kept
+    table = text.split("\n\n", 1)[1].rstrip()
+    assert page.read_text() == f"Before.\n\n## {lifecourse.TITLES['mvad']}\n\nText.\n\n{table}\n\nAfter.\n"

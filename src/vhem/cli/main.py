@@ -112,6 +112,9 @@ def music(
 def lifecourse(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
     samples: Annotated[int, typer.Option(min=1, help="Bootstrap samples, for stability.")] = 10,
+    page: Annotated[
+        list[Path] | None, typer.Option(help="A page whose tables are renewed, by their headings. May be repeated.")
+    ] = None,
 ) -> None:
     """Cluster life courses by HMMs, beside optimal matching with PAM.
 
@@ -120,7 +123,7 @@ def lifecourse(
     """
     from vhem.studies.lifecourse import run  # noqa: PLC0415
 
-    _run_experiment(lambda: run(out, samples, progress=typer.echo))
+    _run_experiment(lambda: run(out, samples, typer.echo, tuple(page or ())))
 
 
 def clustering(

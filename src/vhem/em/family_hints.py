@@ -12,6 +12,7 @@ from vhem.sequences import Sequences
 
 _FRAMES = 20_000  # that are looked at
 _FEW = 20  # with fewer values, nothing is surprising
+_FEW_KINDS = 3  # of integers: levels, rather than counts
 _MOST_COUNTS = 100  # larger integers are rounded measurements, as often as counts
 _MANY_ZEROS = 0.05
 _WRAPPED = 300.0  # degrees between two frames that follow each other: nothing turns so far, but angles begin again
@@ -44,9 +45,10 @@ def _likelier(sequences: Sequences, j: int) -> tuple[str, str] | None:
     if seen.min() != 0 or (seen == 0).mean() < _MANY_ZEROS:
         return None
     if (np.floor(seen) == seen).all():
-        binary = seen.max() == 1
-        counts = ("counts", "'poisson'") if seen.max() <= _MOST_COUNTS else None
-        return ("yes and no (1 and 0)", "'bernoulli'") if binary else counts
+        if seen.max() == 1:
+            return "yes and no (1 and 0)", "'bernoulli'"
+        several = len(np.unique(seen)) > _FEW_KINDS
+        return ("counts", "'poisson'") if several and seen.max() <= _MOST_COUNTS else None
     return ("amounts with exact zeros", "'zero-gamma'") if seen.mean() > np.median(seen) else None
 
 

@@ -19,6 +19,7 @@ _KINDS = {
 _DRAWS = 2000  # per state, to find where a channel's values are
 _STEPS = 200  # of a curve
 _ROSE_STEPS = 72
+_BINS, _SECTORS = 40, 36  # of histograms
 _MOST_COUNTS = 400
 _NEGLIGIBLE = 0.005  # probability of a category that is not worth a word
 
@@ -32,9 +33,12 @@ class Channel(NamedTuple):
     categories: tuple[str, ...] | None  #: names of the values, for BARS
     radian: float = 1.0  #: in the units of the data, for ROSE
 
-    def drawable(self, observed: FloatArray) -> FloatArray:
-        """Return observed values as they are drawn: angles in radians."""
-        return observed / self.radian
+
+class Histogram(NamedTuple):
+    """How often values of a channel were observed."""
+
+    edges: FloatArray  #: (n + 1,) of the bins, in the units of `Channel.values`
+    density: FloatArray  #: (n,) comparable with `Marginal.density`: a share of categories and counts
 
 
 class Marginal(NamedTuple):
@@ -43,6 +47,7 @@ class Marginal(NamedTuple):
     channel: Channel
     density: FloatArray  #: (S, n) probability, or density, of each value in every state
     at_zero: FloatArray | None = None  #: (S,) probability of exactly zero, where amounts have a density otherwise
+    observed: Histogram | None = None  #: what states are drawn over, scaled by the share of frames that are theirs
 
 
 def channels_of(hmms: Iterable[HMM], names: Sequence[str] | None = None) -> list[Channel]:
@@ -69,6 +74,28 @@ def marginals(hmm: HMM, channels: list[Channel] | None = None, names: Sequence[s
     """
     found = channels_of([hmm], names) if channels is None else channels
     return [Marginal(c, _density(hmm, j, c.values * c.radian), _at_zero(hmm, j)) for j, c in enumerate(found)]
+
+
+def histogram(channel: Channel, observed: FloatArray) -> Histogram:
+    """Return the histogram of observed values, missing ones aside, as it is drawn behind what states emit.
+
+    Examples
+    --------
+    >>> c = Channel("page", BARS, np.arange(2.0), ("search", "cart"))
+    >>> histogram(c, np.array([0.0, 0.0, 1.0, np.nan])).density.round(2).tolist()
+    [0.67, 0.33]
+    """
+    x = observed[~np.isnan(observed)] / channel.radian
+    if channel.kind == ROSE:
+        edges = np.linspace(-np.pi, np.pi, _SECTORS + 1)
+        x = np.clip(np.angle(np.exp(1j * x)), -np.pi, np.pi)
+    elif channel.kind in (BARS, COUNTS):
+        edges = np.append(channel.values, channel.values[-1] + 1) - 0.5
+    else:  # exact zeros are before the first value: they have a probability, not a density
+        edges = np.linspace(channel.values[0], channel.values[-1], _BINS + 1)
+    counts = np.histogram(x, edges)[0]
+    per_radian = channel.radian if channel.kind == ROSE else 1.0  # densities are those of the data's units
+    return Histogram(edges, counts / (max(len(x), 1) * np.diff(edges) * per_radian))
 
 
 def _at_zero(hmm: HMM, column: int) -> FloatArray | None:

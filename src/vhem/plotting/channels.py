@@ -9,10 +9,10 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray
 from vhem.models import H3M, HMM
-from vhem.models.marginals import BARS, COUNTS, CURVE, ROSE, Channel, Marginal, channels_of, marginals
+from vhem.models.marginals import BARS, COUNTS, CURVE, ROSE, Histogram, Marginal, channels_of, histogram, marginals
 from vhem.plotting.style import axes_or_new, color, dashes, hatch, text_size
 from vhem.plotting.transitions import plot_transitions
-from vhem.sequences import SequencesLike
+from vhem.sequences import Sequences, SequencesLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,8 +21,7 @@ _MOST_BARS = 40  # counts that are drawn as bars; more are a line
 _MANY_NAMES = 8  # of categories, which are written upright
 _MOST_CHANNELS = 12
 _PER_ROW = 4
-_BINS = 40  # of a histogram
-_SECTORS, _RIM = 36, 0.15  # of a rose: sectors of its histogram, and the radius that stands for zero
+_RIM = 0.15  # the radius of a rose that stands for zero
 
 Drawer = Callable[["Axes", Marginal, bool, float], None]
 
@@ -41,20 +40,17 @@ def plot_channels(
     `behind` are other HMMs, drawn faintly, each with its strength. Histograms of `sequences` are drawn behind the
     states, which are then scaled by the share of frames that are theirs.
     """
+    if names is None and hmm._channels is None and isinstance(sequences, Sequences):
+        names = sequences.channels
     channels = channels_of([hmm], names)[:_MOST_CHANNELS]
     rows = -(-len(channels) // _PER_ROW)
     ax = axes_or_new(ax, 3.0 * min(len(channels), _PER_ROW) + 3.2 * transitions, 3.0 * rows)
     ax.set_axis_off()
     panels = _panels(ax, len(channels), 0.6 if transitions and rows == 1 else 1.0)
     for other, strength in behind:
-        _draw(panels, other, channels, strength)
-    if sequences is None:
-        _draw(panels, hmm, channels, None)
-    else:
-        frames, shares = _observed(hmm, sequences)
-        for panel, channel, values in zip(panels, channels, frames.T, strict=False):
-            _draw_histogram(panel, channel, channel.drawable(values[~np.isnan(values)]))
-        _draw(panels, hmm, channels, None, shares)
+        _draw(panels, marginals(other, channels), strength)
+    found = marginals(hmm, channels)
+    _draw(panels, found if sequences is None else _over_histograms(found, hmm, sequences), None)
     if transitions:
         plot_transitions(hmm, ax.inset_axes((0.64, 0, 0.36, 1) if rows == 1 else (1.02, 0.2, 0.4, 0.6)), threshold)
     return ax
@@ -73,7 +69,7 @@ def plot_channel_grid(h3m: H3M, ax: Axes | None, names: Sequence[str] | None, co
         inner = ax.inset_axes((column / columns, 1 - (row + 1) / rows, 1 / columns, 1 / rows))
         inner.set_axis_off()
         panels = _panels(inner, len(channels), 1.0)
-        _draw(panels, hmm, channels, None)
+        _draw(panels, marginals(hmm, channels), None)
         panels[0].set_title(f"{k + 1} ({h3m.weights[k]:.0%}): {channels[0].name}", fontsize=9, pad=3)
     return ax
 
@@ -93,41 +89,42 @@ def _panels(ax: Axes, n: int, width: float) -> list[Axes]:
     return made
 
 
-def _observed(hmm: HMM, sequences: SequencesLike) -> tuple[FloatArray, FloatArray]:
-    """Return all frames, and the share of them that each state has emitted."""
+def _over_histograms(found: list[Marginal], hmm: HMM, sequences: SequencesLike) -> list[Marginal]:
+    """Return marginals with histograms of the frames; states are scaled by the share of them that they have emitted."""
     known = hmm.coded(sequences)
-    return known.X, np.concatenate(hmm.posterior(known)).mean(axis=0)
+    shares = np.concatenate(hmm.posterior(known)).mean(axis=0)[:, None]
+    pairs = zip(found, known.X.T, strict=False)
+    return [m._replace(density=m.density * shares, observed=histogram(m.channel, x)) for m, x in pairs]
 
 
-def _draw_histogram(panel: Axes, channel: Channel, values: FloatArray) -> None:
-    """Draw how often values were observed: shares of categories and counts, densities of others."""
-    grey: dict[str, Any] = {"facecolor": "0.88", "edgecolor": "0.65", "linewidth": 0.5, "zorder": 0}
-    if channel.kind == ROSE:
-        share, edges = np.histogram(np.angle(np.exp(1j * values)), _SECTORS, (-np.pi, np.pi), density=True)
-        for s, low, high in zip(share, edges, edges[1:], strict=False):
-            angles = np.linspace(low, high, 9)
-            x, y = _around(angles, np.full(9, _RIM + (1 - _RIM) * s / max(share.max(), 1e-300)))
-            panel.fill(np.append(x, 0.0), np.append(y, 0.0), **grey)
-    elif channel.kind == BARS or (channel.kind == COUNTS and len(channel.values) <= _MOST_BARS):
-        share = np.array([(values == value).mean() for value in channel.values])
-        panel.bar(np.arange(len(share)), share, 0.95, **grey)
-    else:
-        ends = (channel.values[0], channel.values[-1])  # exact zeros are before the first
-        count, edges = np.histogram(values, _BINS, ends)
-        panel.bar(edges[:-1], count / (len(values) * np.diff(edges)), np.diff(edges), align="edge", **grey)
-
-
-def _draw(
-    panels: list[Axes], hmm: HMM, channels: list[Channel], strength: float | None, shares: FloatArray | None = None
-) -> None:
-    """Draw every channel in its panel: in colour, or faintly if there is a strength; states as high as their shares."""
-    found = marginals(hmm, channels)
-    if shares is not None:
-        found = [marginal._replace(density=marginal.density * shares[:, None]) for marginal in found]
+def _draw(panels: list[Axes], found: list[Marginal], strength: float | None) -> None:
+    """Draw every channel in its panel: in colour, or faintly if there is a strength."""
     for panel, marginal in zip(panels, found, strict=True):
+        if marginal.observed is not None:
+            _draw_histogram(panel, marginal, marginal.observed)
         DRAWERS[marginal.channel.kind](panel, marginal, strength is not None, strength or 1.0)
         panel.set_title(marginal.channel.name, fontsize=9, pad=11 if marginal.channel.kind == ROSE else 3)
         panel.tick_params(labelsize=7)
+
+
+def _draw_histogram(panel: Axes, marginal: Marginal, observed: Histogram) -> None:
+    """Draw how often values were observed."""
+    grey: dict[str, Any] = {"facecolor": "0.88", "edgecolor": "0.65", "linewidth": 0.5, "zorder": 0}
+    channel, (edges, density) = marginal.channel, observed
+    if channel.kind == ROSE:
+        for share, low, high in zip(density, edges, edges[1:], strict=False):
+            x, y = _around(np.linspace(low, high, 9), np.full(9, _RIM + (1 - _RIM) * share / _highest(marginal)))
+            panel.fill(np.append(x, 0.0), np.append(y, 0.0), **grey)
+    elif channel.kind == BARS or (channel.kind == COUNTS and len(channel.values) <= _MOST_BARS):
+        panel.bar(np.arange(len(density)), density, 0.95, **grey)
+    else:
+        panel.bar(edges[:-1], density, np.diff(edges), align="edge", **grey)
+
+
+def _highest(marginal: Marginal) -> float:
+    """Return what reaches the rim of a rose."""
+    observed = 0.0 if marginal.observed is None else float(marginal.observed.density.max())
+    return max(float(marginal.density.max()), observed) or 1.0
 
 
 def _draw_bars(panel: Axes, marginal: Marginal, faint: bool, strength: float) -> None:
@@ -178,7 +175,7 @@ def _draw_counts(panel: Axes, marginal: Marginal, faint: bool, strength: float) 
 
 def _draw_rose(panel: Axes, marginal: Marginal, faint: bool, strength: float) -> None:
     """Draw densities of angles around a circle: 0 is to the right, angles grow against the clock."""
-    highest = float(marginal.density.max()) or 1.0
+    highest = _highest(marginal)
     circle = np.linspace(0, 2 * np.pi, 100)
     panel.plot(np.cos(circle), np.sin(circle), color="0.7", linewidth=0.6)
     for s, density in enumerate(marginal.density):

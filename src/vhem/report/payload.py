@@ -14,7 +14,7 @@ from vhem.emissions import Gaussian
 from vhem.emissions.normal_wishart import NormalWishart
 from vhem.estimators.divergence import divergence
 from vhem.models import H3M, HMM
-from vhem.models.marginals import Channel, channels_of, in_words, marginals
+from vhem.models.marginals import CURVE, Channel, channels_of, histogram, in_words, marginals
 from vhem.models.posterior import ModelPosterior
 from vhem.models.stationary import time_shares
 from vhem.report.clustering import Clustering
@@ -45,11 +45,30 @@ def payload(content: Clustering, room: float, notes: list[str], names: Sequence[
     for models, colors in zip(data["layers"][1:], state_colors(content.levels), strict=True):
         for made, like in zip(models, colors, strict=True):
             made["like"] = like
+    _add_histograms(data, content, channels)
     _note_other_labels(content, notes)
     room -= len(json.dumps(data))
     room -= _add_member_models(data, content, decimals, room, notes, channels)
     _add_sequences(data, content, decimals, room, notes)
     return data
+
+
+def _add_histograms(data: dict[str, Any], content: Clustering, channels: list[Channel] | None) -> None:
+    """Add to every centre how often the values of each channel were observed among its members."""
+    sequences, owners = content.sequences, content.owners
+    if sequences is None or owners is None or (channels is None and sequences.n_dims > 1):
+        return
+    known = content.levels[0].coded(sequences)
+    drawn = [Channel("", CURVE, np.array(_ends(known.X)), None)] if channels is None else channels
+    for models, labels in zip(data["layers"][1:], content.labels, strict=True):
+        of_frame = np.repeat(labels[owners], known.lengths)
+        for k, made in enumerate(models):
+            found = [histogram(c, x[of_frame == k]) for c, x in zip(drawn, known.X.T, strict=False)]
+            made["seen"] = [{"ends": _significant(h.edges[[0, -1]]), "share": _significant(h.density)} for h in found]
+
+
+def _ends(X: FloatArray) -> tuple[float, float]:
+    return float(np.nanmin(X)), float(np.nanmax(X)) + 1e-12
 
 
 def state_colors(levels: Sequence[H3M]) -> list[list[list[int]]]:
@@ -116,6 +135,12 @@ def _significant(values: FloatArray) -> list[Any]:
     return list((np.round(values * scale) / scale).tolist())
 
 
+def _to_highest(density: FloatArray) -> list[Any]:
+    """Return densities to about a ten-thousandth of the highest: those of milliseconds are small."""
+    size = np.ceil(np.log10(max(float(density.max(initial=0.0)), 1e-290)))
+    return list(np.round(density, max(_PROBABILITIES - int(size), _PROBABILITIES)).tolist())
+
+
 def drawn_channels(levels: Sequence[H3M], names: Sequence[str] | None) -> list[Channel] | None:
     """Return the channels of states that do not emit Gaussians, with the same values for all HMMs."""
     if isinstance(levels[0].emissions, Gaussian):
@@ -169,7 +194,7 @@ def _model(hmm: HMM, decimals: int, time: FloatArray, channels: list[Channel] | 
     if channels is not None:
         found = marginals(hmm, channels)
         words = [[in_words(one, s) for one in found] for s in range(hmm.n_states)]
-        return {**made, "channels": [np.round(one.density, _PROBABILITIES).tolist() for one in found], "words": words}
+        return {**made, "channels": [_to_highest(one.density) for one in found], "words": words}
     variances = hmm.covars if hmm.covariance_type == "diag" else np.diagonal(hmm.covars, 0, -2, -1)
     mean = np.einsum("sm,smd->sd", hmm.mix_weights, hmm.means)
     spread = np.einsum("sm,smd->sd", hmm.mix_weights, variances + (hmm.means - mean[:, None]) ** 2)

@@ -27,17 +27,20 @@ from vhem.estimators.vhem import VHEM
 from vhem.models import H3M
 from vhem.sequences import Sequences
 from vhem.studies.optimal_matching import optimal_matching, pam
-from vhem.studies.results import markdown_table, provenance, remembered, write
+from vhem.studies.results import markdown_table, provenance, remembered, renew_tables, write
 
 CLUSTERS, STATES, FOLDS = 4, 3, 5
 COVARIATES = {"mvad": ("male", "catholic", "funemp", "gcse5eq", "livboth"), "biofam": ("sex", "plingu02", "p02r01")}
+TITLES = {"mvad": "From school to work: mvad", "biofam": "Family lives: biofam"}
 LOADERS: dict[str, Callable[[], LifeCourses]] = {"mvad": load_mvad, "biofam": load_biofam}
 
 Clusters = tuple[IntArray, H3M]
 
 
-def run(out: Path, samples: int = 10, progress: Callable[[str], None] = lambda _: None) -> list[Path]:
-    """Run the study and write its tables; finished parts are kept."""
+def run(
+    out: Path, samples: int = 10, progress: Callable[[str], None] = lambda _: None, pages: tuple[Path, ...] = ()
+) -> list[Path]:
+    """Run the study and write its tables, also into `pages` below their headings; finished parts are kept."""
     settings = {"clusters": CLUSTERS, "states": STATES, "samples": samples, "folds": FOLDS}
     found: dict[str, Any] = {}
     for name, load in LOADERS.items():
@@ -53,7 +56,11 @@ def run(out: Path, samples: int = 10, progress: Callable[[str], None] = lambda _
                 return _measured(name, system, people, far, samples)
 
             found[name][system] = remembered(out, f"lifecourse_{name}_{system}", settings, compute)
-    return write(out, "lifecourse", _text(found), {"results": found, **provenance(settings)})
+    tables = {TITLES[name]: _table(systems) for name, systems in found.items()}
+    for page in pages:
+        renew_tables(page, tables)
+    text = "\n".join(f"## {title}\n\n{table}\n" for title, table in tables.items())
+    return write(out, "lifecourse", text, {"results": found, **provenance(settings)})
 
 
 def by_matching(sequences: Sequences, far: FloatArray, seed: int) -> Clusters:
@@ -164,20 +171,17 @@ def _most_common(centers: H3M) -> list[list[str]]:
     return [[names[k] for k in row] for row in best]
 
 
-def _text(found: dict[str, Any]) -> str:
-    """Return the tables as Markdown."""
-    parts = []
-    for name, systems in found.items():
-        rows = []
-        for system, numbers in systems.items():
-            covariates = ", ".join(f"{c} {v:.2f}" for c, v in numbers["covariates"].items())
-            sizes = ", ".join(map(str, sorted(numbers["sizes"], reverse=True)))
-            rows.append(
-                [system, _with_error(numbers["stability"], 3), _with_error(numbers["held_out"], 4), sizes, covariates]
-            )
-        header = ["system", "stability (bootstrap ARI)", "held-out log-likelihood per frame", "sizes", "Cramér's V"]
-        parts.append(f"## {name}\n\n{markdown_table(header, rows)}\n")
-    return "\n".join(parts)
+def _table(systems: dict[str, Any]) -> str:
+    """Return the figures of all systems on one data set as Markdown."""
+    rows = []
+    for system, numbers in systems.items():
+        covariates = ", ".join(f"{c} {v:.2f}" for c, v in numbers["covariates"].items())
+        sizes = ", ".join(map(str, sorted(numbers["sizes"], reverse=True)))
+        rows.append(
+            [system, _with_error(numbers["stability"], 3), _with_error(numbers["held_out"], 4), sizes, covariates]
+        )
+    header = ["system", "stability (bootstrap ARI)", "held-out log-likelihood per frame", "sizes", "Cramér's V"]
+    return markdown_table(header, rows)
 
 
 def _with_error(values: list[float], digits: int) -> str:

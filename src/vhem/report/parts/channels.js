@@ -6,31 +6,36 @@ function drawChannels(model, behind, label, small) {
     room = small ? 0 : 190;
   const panels = DATA.channels.flatMap((channel, c) => {
     const shift = `translate(${(c % columns) * PANEL.width} ${Math.floor(c / columns) * (PANEL.height + 12)})`;
-    return svg("g", { transform: shift }, channelPanel(channel, model.channels[c], model, behindOf(behind, c)));
+    const seen = model.seen ? model.seen[c] : null;
+    return svg("g", { transform: shift }, channelPanel(channel, scaled(model, c), model, behindOf(behind, c), seen));
   });
   const height = rows * (PANEL.height + 12);
   if (!small) panels.push(...circleChain(model, columns * PANEL.width + 95, Math.max(height / 2, 92), 52));
   return picture(columns * PANEL.width + room, Math.max(height, small ? 0 : 185), label, ...panels);
 }
-const behindOf = (behind, c) => behind.slice(0, 40).flatMap((m) => (m.channels ? m.channels[c] : []));
+const behindOf = (behind, c) => behind.slice(0, 40).flatMap((m) => (m.channels ? scaled(m, c) : []));
+// Categories are shown as probabilities in each state; other densities by the share of time, so that states add up to what was observed.
+const scaled = (model, c) =>
+  DATA.channels[c].kind === "bars" ? model.channels[c] : model.channels[c].map((row, s) => row.map((p) => p * model.time[s]));
 
-function channelPanel(channel, shares, model, faint) {
+function channelPanel(channel, shares, model, faint, seen) {
   const title = svg("text", { class: "tick", x: PANEL.left, y: 11, style: { "font-weight": 700 } }, channel.name);
   const kinds = { bars: drawBars, counts: channel.values.length > 40 ? drawChannelCurves : drawBars, rose: drawRose };
-  return [title, ...(kinds[channel.kind] || drawChannelCurves)(channel, shares, model, faint)];
+  return [title, ...(kinds[channel.kind] || drawChannelCurves)(channel, shares, model, faint, seen)];
 }
 const shareAtLeft = (x, y, text) => svg("text", { class: "tick", x, y: y + 3, "text-anchor": "end" }, text);
 function highest(channel) {
   // the highest share of a channel in any cluster: panels are there to be compared
   const c = DATA.channels.indexOf(channel);
-  channel.top ??= Math.max(...DATA.layers.slice(1).flat().flatMap((m) => (m.channels ? m.channels[c].flat() : [])), 1e-12);
+  const shown = (m) => (m.channels ? [...scaled(m, c).flat(), ...(m.seen ? m.seen[c].share : [])] : []);
+  channel.top ??= Math.max(...DATA.layers.slice(1).flat().flatMap(shown), 1e-12);
   return channel.top;
 }
 function upright(channel, shares) {
   const top = Math.max(...shares.flat(), highest(channel)) * 1.05;
   return [top, (p) => PANEL.base - (Math.min(p, top) / top) * (PANEL.base - 20)];
 }
-function drawBars(channel, shares, model) {
+function drawBars(channel, shares, model, faint, seen) {
   const [top, Y] = upright(channel, shares),
     n = channel.values.length,
     step = (PANEL.width - PANEL.left - 10) / n,
@@ -45,6 +50,7 @@ function drawBars(channel, shares, model) {
       stroke: "#444",
       "stroke-width": 0.3,
     });
+  const grey = seenBars(seen, (k) => [PANEL.left + (k + 0.03) * step, 0.94 * step], Y);
   const bars = channel.values.flatMap((_, k) => {
     // only bars that can be seen take up room, so that they stand over their label
     const seen = shares.map((_, s) => s).filter((s) => shares[s][k] > top / 200);
@@ -63,7 +69,14 @@ function drawBars(channel, shares, model) {
     return svg("text", { ...place, ...turn }, shown);
   });
   const axis = svg("path", { class: "frame", d: `M${PANEL.left},20V${PANEL.base}H${PANEL.width - 10}` });
-  return [...(channel.names ? bands(n, step) : []), ...bars, axis, ...names, shareAtLeft(PANEL.left - 3, Y(top / 1.05), percent(top / 1.05)), shareAtLeft(PANEL.left - 3, Y(0), "0 %")];
+  return [...(channel.names && !seen ? bands(n, step) : []), ...grey, ...bars, axis, ...names, shareAtLeft(PANEL.left - 3, Y(top / 1.05), percent(top / 1.05)), shareAtLeft(PANEL.left - 3, Y(0), "0 %")];
+}
+// What was observed, in grey behind the states: a bar for each value or bin, at `place`.
+function seenBars(seen, place, Y) {
+  return (seen ? seen.share : []).map((p, k) => {
+    const [x, width] = place(k);
+    return svg("rect", { class: "seen", x, y: Y(p), width, height: PANEL.base - Y(p) });
+  });
 }
 // A faint ground behind every second category, which shows where one ends and the next begins.
 const bands = (n, step) =>
@@ -77,11 +90,13 @@ const bands = (n, step) =>
       "fill-opacity": 0.06,
     }),
   );
-function drawChannelCurves(channel, shares, model, faint) {
+function drawChannelCurves(channel, shares, model, faint, seen) {
   const [, Y] = upright(channel, shares),
     low = channel.values[0],
     high = channel.values[channel.values.length - 1] || 1;
   const X = (v) => PANEL.left + ((v - low) / (high - low || 1)) * (PANEL.width - PANEL.left - 10);
+  const bin = seen ? (seen.ends[1] - seen.ends[0]) / seen.share.length : 0;
+  const place = (k) => [X(seen.ends[0] + k * bin), X(low + bin) - X(low)];
   const points = (row) => row.map((p, k) => [X(channel.values[k]), Y(p)]);
   const lines = faint.map((row) => svg("path", { class: "member", d: asPath(points(row)), opacity: 0.3 }));
   const areas = shares.map((row, s) => {
@@ -89,21 +104,33 @@ function drawChannelCurves(channel, shares, model, faint) {
       d = asPath([[X(low), PANEL.base], ...points(row), [X(high), PANEL.base]]);
     return svg("path", { d, fill: c, "fill-opacity": 0.3, stroke: c, "stroke-width": 1.8 });
   });
-  return [...lines, ...areas, ...axis(X, low, high, PANEL.base, "")];
+  return [...seenBars(seen, place, Y), ...lines, ...areas, ...axis(X, low, high, PANEL.base, "")];
 }
-function drawRose(channel, shares, model) {
+function drawRose(channel, shares, model, faint, seen) {
   const top = Math.max(...shares.flat(), highest(channel)),
     [x, y, r] = [PANEL.width / 2, 78, 56];
+  const at = (p, angle) => {
+    const far = r * (0.15 + (0.85 * p) / top);
+    return [x + far * Math.cos(angle), y - far * Math.sin(angle)];
+  };
+  const sector = seen ? (2 * Math.PI) / seen.share.length : 0;
+  const sectors = (seen ? seen.share : []).map((p, k) => {
+    const arc = [0, 0.25, 0.5, 0.75, 1].map((part) => at(p, -Math.PI + (k + part) * sector));
+    return svg("path", { class: "seen", d: `${asPath([[x, y], ...arc])}Z` });
+  });
   const shapes = shares.map((row, s) => {
     const c = color(stateColor(model, s));
-    const points = row.map((p, k) => {
-      const far = r * (0.15 + (0.85 * p) / top);
-      return [x + far * Math.cos(channel.values[k]), y - far * Math.sin(channel.values[k])];
-    });
+    const points = row.map((p, k) => at(p, channel.values[k]));
     return svg("path", { d: `${asPath(points)}Z`, fill: c, "fill-opacity": 0.3, stroke: c, "stroke-width": 1.8 });
   });
-  const marks = [[1, 0, "0°"], [0, 1, "90°"], [-1, 0, "180°"], [0, -1, "−90°"]].map(([dx, dy, name]) =>
-    svg("text", { class: "tick", x: x + (r + 13) * dx, y: y - (r + 8) * dy + 3, "text-anchor": "middle" }, name),
+  const sides = [
+    [1, 0, "0°", "start"],
+    [0, 1, "90°", "middle"],
+    [-1, 0, "180°", "end"],
+    [0, -1, "−90°", "middle"],
+  ];
+  const marks = sides.map(([dx, dy, name, anchor]) =>
+    svg("text", { class: "tick", x: x + (r + 5) * dx, y: y - (r + 8) * dy + 3, "text-anchor": anchor }, name),
   );
-  return [svg("circle", { class: "frame", cx: x, cy: y, r }), ...shapes, ...marks];
+  return [svg("circle", { class: "frame", cx: x, cy: y, r }), ...sectors, ...shapes, ...marks];
 }

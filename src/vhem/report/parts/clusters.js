@@ -1,6 +1,7 @@
 // The cards: every centre of a level drawn, with its size and its mix of classes. Drawn when they come into view.
 const LEGEND = {
-  channels: "Each panel shows how probable the values of a channel are in every state; the colours are those of the states.",
+  channels:
+    "Each panel shows how probable the values of a channel are in every state; the colours are those of the states.",
   1: "Each curve shows where a state's values lie, scaled by the share of time spent in it.",
   2: "Each ellipse shows where a state's observations lie (two standard deviations).",
   3: "Each line is the mean of a state over the dimensions; bands are one standard deviation.",
@@ -13,6 +14,10 @@ function legend() {
     : " States that are alike have the same colour in all clusters.";
   return (
     LEGEND[DATA.channels ? "channels" : Math.min(3, DATA.dims)] +
+    ((DATA.channels || []).some((c) => c.kind !== "bars")
+      ? " Amounts, counts and angles are scaled by the share of time spent in the state."
+      : "") +
+    (DATA.layers[1].some((m) => m.seen) ? " Grey is what was observed in the cluster's sequences." : "") +
     (DATA.dims === 2 && DATA.layers[1].some((m) => m.unsure && m.unsure.share)
       ? " The dashed ellipse is where its mean lies with a probability of 95 %."
       : "") +

@@ -94,10 +94,18 @@ function drawDensities(model, behind, label) {
   const lines = behind.flatMap((m) =>
     densityPaths(m, X, Y).map((points) => svg("path", { class: "member", d: asPath(points), opacity: faint })),
   );
+  const seen = model.seen ? model.seen[0] : { ends: [0, 0], share: [] },
+    bin = (seen.ends[1] - seen.ends[0]) / (seen.share.length || 1);
+  const bars = seen.share.map((p, k) => {
+    const x = X(seen.ends[0] + k * bin);
+    if (x < 0 || x > width - 10) return null; // beyond what the states emit
+    return svg("rect", { class: "seen", x, y: Y(p), width: X(low + bin) - X(low), height: base - Y(p) });
+  });
   return picture(
     width,
     height,
     label,
+    ...bars,
     ...lines,
     ...areas,
     ...chain(model, places, 9),
