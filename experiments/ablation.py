@@ -39,7 +39,6 @@ NO_NEIGHBOURS: Switch = (fitting, "_ROUNDS", 0)
 NO_VOTE: Switch = (polish, "elected", _best_alone)
 NO_VOTE_OF_HMMS: Switch = (polished_models, "elected", _best_alone)
 ONE_TREE: Switch = (polished_models, "_apart", _one_tree)
-NO_SEARCH: Switch = (polish, "_MOVES", {"diag": 0, "full": 0})
 NO_VARYING: Switch = (polish.Polish, "may_vary", property(lambda self: False))
 
 
@@ -68,15 +67,12 @@ OF_HMMS: dict[str, tuple[dict[str, Any], list[Switch]]] = {
     "without items that vary": ({}, [NO_VARYING]),
 }
 OF_SEQUENCES: dict[str, tuple[dict[str, Any], list[Switch]]] = {
-    "Ward's parts, EM on the sequences": ({}, [NO_NEIGHBOURS, NO_VARYING, NO_SEARCH]),
-    "+ neighbours only": ({}, [NO_VARYING, NO_SEARCH]),
-    "+ items that vary only": ({}, [NO_NEIGHBOURS, NO_SEARCH, NO_VOTE]),
-    "+ items that vary, vote only": ({}, [NO_NEIGHBOURS, NO_SEARCH]),
+    "Ward's parts, EM on the sequences": ({}, [NO_NEIGHBOURS, NO_VARYING]),
+    "+ neighbours only (no varying, no vote)": ({}, [NO_VARYING]),
+    "+ items that vary only": ({}, [NO_NEIGHBOURS, NO_VOTE]),
     "everything": ({}, []),
     "without neighbours": ({}, [NO_NEIGHBOURS]),
     "without the vote": ({}, [NO_VOTE]),
-    "without the search": ({}, [NO_SEARCH]),
-    "without items that vary (and no vote)": ({}, [NO_VARYING]),
 }
 
 

@@ -69,10 +69,28 @@ def test_a_tag_model_is_the_reduction_of_its_songs_models(data):
     known = tagger.learn_songs(songs)
     fit = tagger.fit(known, tags)
     assert fit.tag_models_[0] == H3M.pool(known.models[:8], weights=np.ones(8))  # nothing to reduce
-    one = H3MTagger(**{**SMALL, "n_components": 1, "tol": 1e-6, "max_iter": 500}).fit(known, tags).tag_models_[0]
+    one = (
+        H3MTagger(**{**SMALL, "n_components": 1, "tol": 1e-6, "max_iter": 500, "polish": 0})
+        .fit(known, tags)
+        .tag_models_[0]
+    )
     reduced = vhem.VHEM(1, tau=20, tol=1e-6, max_iter=500, random_state=1).fit(fit.tag_models_[0])
     J = vhem.expected_log_likelihood(fit.tag_models_[0], one, 20).mean()
     assert reduced.lower_bound_ / 800 == pytest.approx(J, abs=0.05)
+
+
+@pytest.mark.filterwarnings("ignore")  # five iterations need not converge
+def test_polish_is_em_on_the_songs_from_vhems_centres(data):
+    songs, tags = data
+    plain, polished = (H3MTagger(**SMALL, polish=n).fit(songs, tags) for n in (0, 5))
+    for tag in range(3):
+        mine = songs[np.flatnonzero(tags[:, tag])]
+        fragments, _ = cut_fragments(mine, 20, 20)
+        before, after = (fit.tag_models_[tag].score_samples(fragments).sum() for fit in (plain, polished))
+        assert after > before
+        start = plain.tag_models_[tag]
+        em = vhem.MixtureOfHMMs(3, init=start, max_iter=5, tol=1e-4, reg_covar=1e-3, random_state=0)
+        assert em.fit(fragments).model_.score_samples(fragments).sum() == pytest.approx(after)
 
 
 def test_tags_may_have_larger_models_than_songs(data):
@@ -207,6 +225,7 @@ def test_groups_of_fewer_sequences_than_components():
         ({"song_mix": 1.5}, "song_mix must be an integer of at least 1"),
         ({"hop": 0}, "hop must be an integer of at least 1"),
         ({"tau": -1}, "tau must be an integer of at least 1"),
+        ({"polish": -1}, "polish must be an integer of at least 0"),
         ({"n_virtual": 0}, "n_virtual must be a finite number greater than 0"),
     ],
 )

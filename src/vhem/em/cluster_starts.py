@@ -118,17 +118,14 @@ def _medoid(part: BaseModels, n_threads: int) -> int:
 
 def ward_labels(base: BaseModels, n_clusters: int, n_threads: int = 1) -> IntArray:
     """Return the parts of Ward's tree; exactly that many, even among duplicates."""
+    if n_clusters == 1:
+        return np.zeros(len(base.counts), dtype=np.int64)
     return _cut(divergences(base.models, base.tau, n_threads), n_clusters)
 
 
 def ward_partitions(apart: dict[str, FloatArray], n_clusters: int) -> dict[str, IntArray]:
     """Return the partitions that Ward's trees of several kinds of divergences give, numbered alike."""
     return {name: _cut(squares, n_clusters) for name, squares in apart.items()}
-
-
-def ward_tree(base: BaseModels, n_threads: int = 1) -> FloatArray:
-    """Return Ward's tree on √ of the symmetrised divergence, in SciPy's form."""
-    return np.asarray(linkage(np.sqrt(divergences(base.models, base.tau, n_threads)), method="ward"))
 
 
 def most_comparable(tau: int, n_states: int, most: int = MOST_COMPARED, work: float = 1e10) -> int:

@@ -1,4 +1,4 @@
-"""From a partition of items to clusters: an HMM for each part, EM on the sequences, items that vary, and a search.
+"""From a partition of items to clusters: an HMM for each part, EM on the sequences, and items that vary.
 
 This is what `SequenceClustering` does with sequences, and `VHEM` with sequences like those that its inputs were learned
 from.
@@ -14,7 +14,6 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import Count, FitWarning, warn
-from vhem.em.cluster_starts import cut, most_comparable, ward_tree
 from vhem.em.fitting import FitPlan
 from vhem.em.genetic import Effort, evolved
 from vhem.em.grouped import Batch, Scale
@@ -27,13 +26,12 @@ from vhem.em.settings import Priors
 from vhem.em.votes import averaged
 from vhem.emissions import Gaussian
 from vhem.kernels.models import Models
-from vhem.kernels.reduction import BaseModels
 
 _EM_ITERATIONS, _MORE_ITERATIONS = 5, 20  # of EM on the sequences: of every candidate, and of the best
-_ITERATIONS = {"diag": (5, 10), "full": (3, 7)}  # with varying items: of every candidate, and more of the best
+_ITERATIONS, _LAST_ITERATIONS = 5, 10  # with varying items: of every candidate, and more of the best
+_STARTS = 3  # of the HMM of each part
 _TOL = 1e-4
-_MOVES = {"diag": 3, "full": 1}  # of the search
-_MUCH_WORK = 250_000  # frames × clusters above which the search makes one move
+_MUCH_WORK = 250_000  # frames × clusters above which the search is shorter
 _PATIENCE = 60  # children without a higher likelihood after which the search ends; fewer if there is much work
 _MOST_NUMBERS = 3e7  # that varying items may take: items × clusters × states × dimensions
 
@@ -48,7 +46,6 @@ class Candidate(NamedTuple):
     weights: FloatArray
     responsibilities: FloatArray  #: (n, K)
     objective: float
-    scores: FloatArray  #: (n, K) how well every item fits every cluster, but for a constant per item
     state: Any = None  #: of varying items, to be trained further
 
     @property
@@ -59,10 +56,9 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Polish:
-    """Sequences of items, the HMM of each item, and what the clusters' HMMs are to be."""
+    """Sequences of items, and what the clusters' HMMs are to be."""
 
     batch: Batch
-    base: BaseModels  #: one HMM per item, by which clusters are split
     plan: FitPlan
     n_clusters: int
     tell: Callable[[str, float], None] = lambda *_: None
@@ -84,25 +80,26 @@ class Polish:
             found.append(same[0]._replace(name=name) if same else self._learned(name, labels, rng))
         return found
 
-    def _learned(self, name: str, labels: IntArray, rng: np.random.Generator, n_init: int = 3) -> Candidate:
+    def _learned(self, name: str, labels: IntArray, rng: np.random.Generator) -> Candidate:
         """Learn an HMM from each part of a partition, then EM, then let items vary."""
         batch, K = self.batch, self.n_clusters
-        models = fit_parts(batch, np.arange(len(batch.groups)), labels[batch.groups], K, self.plan, rng, n_init)
+        models = fit_parts(batch, np.arange(len(batch.groups)), labels[batch.groups], K, self.plan, rng, _STARTS)
         shares = np.bincount(labels, minlength=K) + 1.0
         problem = item_problem(batch, models, self.plan.n_threads)
         start = Mixtures(problem.prior.possible(models), (shares / shares.sum())[None])
         done = run(problem, start, Limits(max_iter=_EM_ITERATIONS, tol=_TOL))
         z, weights = done.expected.responsibilities, done.state.weights[0]
-        fits = np.log(np.maximum(z, 1e-300))
-        made = Candidate(name, labels, z.argmax(axis=1), done.state.models, weights, z, done.bounds[-1], fits)
+        made = Candidate(name, labels, z.argmax(axis=1), done.state.models, weights, z, done.bounds[-1])
         self.tell("em", made.objective)
-        return self._varied(made, _ITERATIONS[self.plan.shape.covariance_type][0]) if self.may_vary else made
+        return self._varied(made, _ITERATIONS) if self.may_vary else made
 
     def searched(self, candidates: list[Candidate], rng: np.random.Generator) -> list[Candidate]:
-        """Look for better solutions than some candidates; returns all that are to be considered."""
-        # Likelihoods prefer some clusters of Gaussians that are wrong, made of several pieces.
+        """Return the candidates, and a better one if families other than Gaussians make a search worth its time.
+
+        Likelihoods prefer some clusters of Gaussians that are wrong, made of several pieces.
+        """
         gaussian = isinstance(self.batch.emissions, Gaussian)
-        return self._moved(candidates, rng) if gaussian else [self._evolved(candidates, rng), *candidates]
+        return candidates if gaussian else [self._evolved(candidates, rng), *candidates]
 
     def _evolved(self, candidates: list[Candidate], rng: np.random.Generator) -> Candidate:
         """Let candidates trade their clusters: likelihoods of categories and counts have many local optima."""
@@ -120,27 +117,6 @@ class Polish:
             models=found.state.models, weights=found.state.weights[0], responsibilities=z, objective=found.bounds[-1]
         )
 
-    def _moved(self, candidates: list[Candidate], rng: np.random.Generator) -> list[Candidate]:
-        """Dissolve the cluster that is missed least and split the widest one, as long as that explains more.
-
-        Returns all candidates with those that the search tried.
-        """
-        best = max(candidates, key=lambda one: one.objective)
-        if len(self.batch.ids) > most_comparable(self.base.tau, self.base.models.shape[1]):
-            return candidates
-        few = len(self.batch.X) * self.n_clusters <= _MUCH_WORK
-        tried: set[tuple[int, int]] = set()
-        found = list(candidates)
-        for _ in range(_MOVES[self.plan.shape.covariance_type] if few else 1):
-            move = _proposed(best, self.base, tried)
-            if move is None:
-                break
-            tried.add(move.pair)
-            found.append(self._learned(best.name, move.labels, rng, n_init=1)._replace(first=best.first))
-            if found[-1].objective > best.objective:
-                best, tried = found[-1], set()
-        return found
-
     def decided(self, candidates: list[Candidate]) -> Candidate:
         """Return the best candidate, trained further, with the responsibilities that all vote for."""
         best = max(candidates, key=lambda one: one.objective)
@@ -150,7 +126,7 @@ class Polish:
                 return self._as_it_began(fullest)
             done = self._converged(fullest)
             return done if done.n_used == fullest.n_used else fullest
-        done = self._varied(best, _ITERATIONS[self.plan.shape.covariance_type][1])
+        done = self._varied(best, _LAST_ITERATIONS)
         voters = [done._replace(objective=one.objective) if one is best else one for one in candidates]
         return elected(voters)._replace(objective=done.objective)
 
@@ -188,7 +164,7 @@ class Polish:
         self.tell("varying items", done.bounds[-1])
         return made._replace(
             models=centers.models(), weights=z.mean(axis=0), responsibilities=z, objective=done.bounds[-1],
-            state=done.state, scores=done.expected.scores,
+            state=done.state,
         )  # fmt: skip
 
 
@@ -222,43 +198,3 @@ def item_problem(batch: Batch, models: Models, threads: int) -> MixtureProblem:
     return MixtureProblem(
         batch=batch, items=items, prior=prior, n_components=len(models), strict=False, n_threads=threads
     )
-
-
-class _Move(NamedTuple):
-    """One cluster dissolved, and another split in two."""
-
-    pair: tuple[int, int]
-    labels: IntArray
-
-
-def _proposed(now: Candidate, base: BaseModels, tried: set[tuple[int, int]]) -> _Move | None:
-    """Return the most promising move that was not tried yet.
-
-    A cluster is missed by what its items lose in their second-best clusters, and is as wide as the last merge of Ward's
-    tree of its members.
-    """
-    labels, F = now.responsibilities.argmax(axis=1), now.scores
-    K, rows = F.shape[1], np.arange(len(F))
-    second = np.where(np.eye(K, dtype=bool)[labels], -np.inf, F).argmax(axis=1)
-    loss = np.bincount(labels, F[rows, labels] - F[rows, second], K)
-    halves = {c: _halved(base, np.flatnonzero(labels == c)) for c in range(K) if (labels == c).sum() > 1}
-    widest = max((height for height, _ in halves.values()), default=0.0)
-    promise = {
-        (a, c): height / max(widest, 1e-300) - loss[a] / max(loss.max(), 1e-300)
-        for c, (height, _) in halves.items()
-        for a in range(K)
-        if a != c and (a, c) not in tried
-    }
-    if not promise:
-        return None
-    a, c = max(promise, key=lambda pair: promise[pair])
-    moved = np.where(labels == a, second, labels)
-    moved[halves[c][1]] = a
-    return _Move((a, c), moved)
-
-
-def _halved(base: BaseModels, members: IntArray) -> tuple[float, IntArray]:
-    """Return the squared height of the last merge of Ward's tree of some items, and one side of it."""
-    tree = ward_tree(base.take(members))
-    side = cut(tree, 2) == 1
-    return float(tree[-1, 2] ** 2), members[side]

@@ -45,7 +45,7 @@ def polished(
     """
     K, gaussian = shape.n_clusters, isinstance(base.models.components, Gaussian)
     batch = retold(base.models, evidence, rng, 1 if gaussian else _COPIES)._replace(cases=cases)
-    polish = Polish(batch=batch, base=base, plan=_plan(base.models, shape, n_threads), n_clusters=K)
+    polish = Polish(batch=batch, plan=_plan(base.models, shape, n_threads), n_clusters=K)
     best = elected(polish.learned(ward_partitions(_apart(base, n_threads), K), rng), _WARD)
     if not gaussian:
         return PolishedModels(best.models, best.responsibilities)

@@ -23,6 +23,8 @@ from vhem.emissions.block import Block
 #: What an M-step divides: sums with the leading axes of the components, "count" (Σ u) and the family's own.
 Sums = dict[str, FloatArray]
 
+_LABELS_AT_ONCE = 32  # for which components are pooled
+
 
 class FamilyPrior(ABC):
     """What is known about the components of K HMMs before the data."""
@@ -279,6 +281,8 @@ def pooled(components: Components, weights: FloatArray, labels: npt.NDArray[np.i
     This is the M-step on the expected statistics of the parts, so it works for any family. `components` has one leading
     axis; a label without weight averages its members evenly.
     """
+    if n > _LABELS_AT_ONCE and len(np.unique(labels)) == n:
+        return _pooled_in_parts(components, weights, labels, n)
     u = np.where(labels[:, None] == np.arange(n), weights[:, None], 0.0)
     empty = u.sum(axis=0) == 0
     if empty.any():
@@ -289,3 +293,14 @@ def pooled(components: Components, weights: FloatArray, labels: npt.NDArray[np.i
     if made.far:
         made = now.maximised(components.expected_sums(u, made.components), made.components, None)
     return made.components
+
+
+def _pooled_in_parts(components: Components, weights: FloatArray, labels: npt.NDArray[np.intp], n: int) -> Components:
+    """Take some labels at a time: a table of all components and all labels grows with the square of their number."""
+    order, firsts = np.argsort(labels, kind="stable"), range(0, n, _LABELS_AT_ONCE)
+    parts = np.split(order, np.searchsorted(labels[order], firsts[1:]))
+    made = [
+        pooled(components.take(part), weights[part], labels[part] - first, min(_LABELS_AT_ONCE, n - first))
+        for part, first in zip(parts, firsts, strict=True)
+    ]
+    return components.joined(made)

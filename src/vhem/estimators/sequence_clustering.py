@@ -34,7 +34,6 @@ from vhem.em.topology import topology_of
 from vhem.emissions import Components, Gaussian
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
-from vhem.kernels.reduction import BaseModels
 from vhem.models import H3M
 from vhem.sequences import SequencesLike, as_sequences
 from vhem.sequences.channels import Channels
@@ -52,8 +51,8 @@ class SequenceClustering(LabelFrame, Clusterer):
     a group), which borrow strength from each other, and Ward's tree on their divergences. Second, one HMM per cluster,
     learned by EM from the sequences themselves, with all sequences of an item kept together. Third, the same with items
     that may vary about their cluster's HMM, so that clusters are not split by differences that occur within all of
-    them. Ward's tree is built for several kinds of HMMs, a search tries other partitions, and all solutions vote:
-    those that explain the sequences worse count less.
+    them. Ward's tree is built for several kinds of HMMs, and all solutions vote: those that explain the sequences
+    worse count less. (Of other families than Gaussians, solutions also trade clusters.)
 
     Parameters
     ----------
@@ -201,7 +200,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         channels = sequences._remembered
         made = H3M.of_models(models[_best_known(models)], ids=batch.ids, channels=channels)
         self.hmms_ = made.with_evidence(*batch.evidence)
-        polish = Polish(batch=batch, base=self._base(batch), plan=plan, n_clusters=self.n_clusters, tell=self._tell)
+        polish = Polish(batch=batch, plan=plan, n_clusters=self.n_clusters, tell=self._tell)
         if partition is None:
             partitions = self._partitions(batch, models, rng)
             if not isinstance(batch.emissions, Gaussian):
@@ -321,9 +320,6 @@ class SequenceClustering(LabelFrame, Clusterer):
             )
         return labels.astype(np.int64)
 
-    def _base(self, batch: Batch) -> BaseModels:
-        return _compared(self.hmms_.parameters, compared_length(batch, self.topology_))
-
     def _spread(self, batch: Batch, chosen: IntArray, labels: IntArray, rng: np.random.Generator) -> IntArray:
         """Let items that were not compared follow the HMMs of the parts."""
         part, plan = batch.take(chosen), self._plan().with_topology(self.topology_).with_states(self.n_states_)
@@ -373,11 +369,6 @@ def _checked_hmms(hmms: H3M, batch: Batch) -> Models:
 
 def _like(h3m: H3M) -> Components:
     return h3m.emissions.padding()
-
-
-def _compared(models: Models, tau: int) -> BaseModels:
-    ones = np.ones(len(models))
-    return BaseModels.of(models, ones, ones, tau)
 
 
 def _best_known(models: dict[str, Models]) -> str:

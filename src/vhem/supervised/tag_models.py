@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -41,10 +42,19 @@ class TaggingSettings:
     tau: int
     n_virtual: float
     n_init: int
+    polish: int
     max_iter: int
     tol: float
     reg_covar: float
     n_jobs: int | None
+
+
+class Tagged(NamedTuple):
+    """The songs that have a tag."""
+
+    sequences: Sequences
+    models: list[Any]
+    weights: FloatArray  #: how much the tag fits each of them
 
 
 class Family(Protocol):
@@ -53,7 +63,7 @@ class Family(Protocol):
     def learn_songs(self, songs: Sequences, s: TaggingSettings, rng: np.random.Generator) -> list[Any]:
         """Return a model of each song."""
 
-    def learn_tag(self, models: list[Any], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator) -> Any:
+    def learn_tag(self, songs: Tagged, s: TaggingSettings, rng: np.random.Generator) -> Any:
         """Return the model of a tag, from those of its songs and their weights."""
 
     def log_likelihoods(self, songs: Sequences, tag_models: list[Any], s: TaggingSettings) -> FloatArray:
@@ -74,16 +84,19 @@ class ByVHEM:
             )  # fmt: skip
         return models
 
-    def learn_tag(self, models: list[H3M], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator) -> H3M:
+    def learn_tag(self, songs: Tagged, s: TaggingSettings, rng: np.random.Generator) -> H3M:
         """Reduce the pooled mixtures; with no more HMMs than wanted, the pool itself is the model."""
-        pooled = H3M.pool(models, weights)
+        pooled = H3M.pool(songs.models, songs.weights)
         if len(pooled) <= s.n_components:
             return pooled
+        # A song's HMM says little about where the many Gaussians of a tag belong; those of all songs together do.
+        init = "emissions" if s.n_mix > s.song_mix else "auto"
         fit = VHEM(
-            s.n_components, s.n_states, s.n_mix, tau=s.tau, n_virtual=s.n_virtual, n_init=s.n_init,
+            s.n_components, s.n_states, s.n_mix, tau=s.tau, n_virtual=s.n_virtual, init=init, n_init=s.n_init,
             max_iter=s.max_iter, tol=s.tol, random_state=rng, n_jobs=s.n_jobs,
         ).fit(pooled)  # fmt: skip
-        return fit.centers_.with_weights(pooled.weights @ fit.responsibilities_)  # songs count by weight
+        made = fit.centers_.with_weights(pooled.weights @ fit.responsibilities_)  # songs count by weight
+        return _polished(made, songs, s) if s.polish else made
 
     def log_likelihoods(self, songs: Sequences, tag_models: list[H3M], s: TaggingSettings) -> FloatArray:
         """Score the fragments under all tags together."""
@@ -98,15 +111,14 @@ class ByEM(ByVHEM):
         del s, rng
         return list(songs)
 
-    def learn_tag(self, models: list[Any], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator) -> H3M:
-        """Run EM on the fragments; all fragments of a song together have the same weight."""
-        fragments, song = cut_fragments(Sequences(models), s.fragment_length, s.hop)
-        counts = (weights / np.bincount(song))[song]
+    def learn_tag(self, songs: Tagged, s: TaggingSettings, rng: np.random.Generator) -> H3M:
+        """Run EM on the fragments."""
+        fragments, counts = _weighed(songs, s.fragment_length, s.hop)
         fit = MixtureOfHMMs(
             min(s.n_components, len(fragments)), s.n_states, s.n_mix, s.covariance_type, init="kmeans",
             n_init=s.n_init, max_iter=s.max_iter, tol=s.tol, reg_covar=s.reg_covar, random_state=rng, n_jobs=s.n_jobs,
         )  # fmt: skip
-        return fit.fit(fragments, sample_weight=counts / counts.mean()).model_
+        return fit.fit(fragments, sample_weight=counts).model_
 
 
 class ByDTM:
@@ -122,12 +134,10 @@ class ByDTM:
         fit = DynamicTextureMixture(K, s.n_states, init="pca", max_iter=s.max_iter, tol=s.tol, random_state=rng)
         return fit.fit(fragments).model_
 
-    def learn_tag(
-        self, models: list[MixtureOfLDS], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator
-    ) -> MixtureOfLDS:
+    def learn_tag(self, songs: Tagged, s: TaggingSettings, rng: np.random.Generator) -> MixtureOfLDS:
         """Reduce the pooled mixtures."""
-        systems = [system for model in models for system in model]
-        shares = np.concatenate([w * model.weights for w, model in zip(weights, models, strict=True)])
+        systems = [system for model in songs.models for system in model]
+        shares = _pooled_shares(songs)
         pooled = MixtureOfLDS(systems, shares / shares.sum())
         if len(pooled) <= s.n_components:
             return pooled
@@ -154,10 +164,10 @@ class ByGMM:
         )  # fmt: skip
         return [GMM(hmm.mix_weights[0], hmm.means[0], hmm.covars[0]) for hmm in h3m]
 
-    def learn_tag(self, models: list[GMM], weights: FloatArray, s: TaggingSettings, rng: np.random.Generator) -> GMM:
+    def learn_tag(self, songs: Tagged, s: TaggingSettings, rng: np.random.Generator) -> GMM:
         """Reduce the pooled mixtures."""
-        means, covars = (np.concatenate([getattr(m, name) for m in models]) for name in ("means", "covars"))
-        shares = np.concatenate([w * model.weights for w, model in zip(weights, models, strict=True)])
+        means, covars = (np.concatenate([getattr(m, name) for m in songs.models]) for name in ("means", "covars"))
+        shares = _pooled_shares(songs)
         pooled = GMM(shares / shares.sum(), means, covars)
         if len(pooled) <= s.n_components:
             return pooled
@@ -175,6 +185,29 @@ class ByGMM:
 
 
 FAMILIES: dict[str, Family] = {"vhem": ByVHEM(), "em": ByEM(), "dtm": ByDTM(), "gmm": ByGMM()}
+
+
+def _polished(centers: H3M, songs: Tagged, s: TaggingSettings) -> H3M:
+    """Return a tag's mixture after some iterations of EM on fragments that do not overlap."""
+    fragments, counts = _weighed(songs, s.fragment_length, s.fragment_length)
+    fit = MixtureOfHMMs(
+        len(centers), init=centers, max_iter=s.polish, tol=s.tol, reg_covar=s.reg_covar, random_state=0, n_jobs=s.n_jobs
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it need not converge
+        return fit.fit(fragments, sample_weight=counts).model_
+
+
+def _weighed(songs: Tagged, length: int, hop: int) -> tuple[Sequences, FloatArray]:
+    """Return the fragments of songs, and weights, by which all fragments of a song count as much as the tag fits it."""
+    fragments, song = cut_fragments(songs.sequences, length, hop)
+    counts = (songs.weights / np.bincount(song))[song]
+    return fragments, counts / counts.mean()
+
+
+def _pooled_shares(songs: Tagged) -> FloatArray:
+    """Return the weight of every component of every song."""
+    return np.concatenate([w * model.weights for w, model in zip(songs.weights, songs.models, strict=True)])
 
 
 def _chunks(songs: Sequences, s: TaggingSettings) -> Iterator[Sequences]:

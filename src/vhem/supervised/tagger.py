@@ -21,7 +21,9 @@ from vhem.em.parameters import check_parameters, documented
 from vhem.metrics import best_tags, retrieval_scores
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.supervised.checks import check_observed
-from vhem.supervised.tag_models import FAMILIES, TaggingSettings, TagModel
+from vhem.supervised.tag_models import FAMILIES, Tagged, TaggingSettings, TagModel
+
+_POLISH = 5  # iterations of EM on the fragments of a tag's songs
 
 
 class Songs(Saveable):
@@ -104,6 +106,9 @@ class H3MTagger(Estimator):
         Virtual sequences per model, see `VHEM`.
     n_init, max_iter, tol
         Restarts of the reduction (of EM, for "em"), and when it stops.
+    polish : int, optional
+        Iterations of EM on the fragments of a tag's songs, starting from the centres of the reduction (method "vhem").
+        None: 5. 0: the centres stay as VHEM made them.
     reg_covar : float
         Variance floor, see `fit_hmms`.
     <random_state>
@@ -169,6 +174,7 @@ class H3MTagger(Estimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: bool | None = None,
+        polish: int | None = None,
     ) -> None:
         self.method = method
         self.n_components = n_components
@@ -189,6 +195,7 @@ class H3MTagger(Estimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.polish = polish
 
     def learn_songs(self, X: SequencesLike) -> Songs:
         """Learn the models of songs, once for all tags and folds.
@@ -237,8 +244,8 @@ class H3MTagger(Estimator):
         family = FAMILIES[self.method]
         for column, rng in zip(weights.T, generator(self.random_state).spawn(len(names)), strict=True):
             chosen = np.flatnonzero(column)
-            models = [songs.models[i] for i in chosen]
-            self.tag_models_.append(family.learn_tag(models, column[chosen], settings, rng))
+            tagged = Tagged(songs.sequences[chosen], [songs.models[i] for i in chosen], column[chosen])
+            self.tag_models_.append(family.learn_tag(tagged, settings, rng))
         self.n_features_in_ = songs.sequences.n_dims
         return self
 
@@ -290,7 +297,8 @@ class H3MTagger(Estimator):
         tau = self.fragment_length if self.tau is None else self.tau
         own = ("covariance_type", "n_virtual", "max_iter", "tol", "reg_covar", "n_jobs")
         given = {name: getattr(self, name) for name in (*sizes, *own)}
-        return TaggingSettings(**given, song_states=song_states, song_mix=song_mix, hop=hop, tau=tau)
+        polish = _POLISH if self.polish is None else check_integer("polish", self.polish, 0)
+        return TaggingSettings(**given, song_states=song_states, song_mix=song_mix, hop=hop, tau=tau, polish=polish)
 
     def _song_size(self) -> tuple[int, int]:
         """Return the states and Gaussians per state of a song's HMMs; only with "vhem" may they differ from a tag's."""
