@@ -177,7 +177,7 @@ def both(app, way):
 def test_from_the_example_to_a_report(way, app):
     assert "597 sequences of 40 people" in way["data"]
     assert way["drawn"] == 6
-    assert re.search(r"Takes about \d+ (seconds|minutes)", way["estimate"])
+    assert re.search(r"Takes about \d+ (second|minute)", way["estimate"])
     assert "Writing the report" in way["run"]
     assert (way["cards"], way["step"]) == (3, "Result")
     assert way["complaints"] == []

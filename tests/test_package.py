@@ -37,9 +37,9 @@ def test_show_versions(capsys):
     assert rows["threads"] == str(n_threads(None))
 
 
-@pytest.mark.parametrize(("n_jobs", "expected"), [(1, 1), (3, 3), (-1, n_threads(None)), (-1000, 1)])
+@pytest.mark.parametrize(("n_jobs", "expected"), [(1, 1), (3, 3), (-1, None), (-1000, 1)])
 def test_n_threads(n_jobs, expected):
-    assert n_threads(n_jobs) == expected
+    assert n_threads(n_jobs) == (expected or n_threads(None))
 
 
 @pytest.mark.parametrize("wrong", [0, True, 1.5, "2"])

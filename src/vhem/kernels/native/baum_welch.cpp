@@ -30,9 +30,33 @@ Totals totals_of(const Layout<Family>& layout, const Sums& sums) {
     return all;
 }
 
+template <class T>
+struct Type {
+    using type = T;
+};
+
+// The pack compiled for this number of states, where there is one: calls make(type).
+template <class Family, class Make>
+auto pack_for(const Models<Family>& models, Make make) {
+    const auto sized = [&](auto states) {
+        static constexpr int n = decltype(states)::value;
+        return make(Type<PackOfSize<Family, false, !kAnySizeOnly && n <= Family::kMostStates ? n : 0>>());
+    };
+    if (models.M > 1) return make(Type<PackOfSize<Family, true, 0>>());
+    switch (models.S) {
+        case 2: return sized(std::integral_constant<int, 2>());
+        case 3: return sized(std::integral_constant<int, 3>());
+        case 4: return sized(std::integral_constant<int, 4>());
+        case 5: return sized(std::integral_constant<int, 5>());
+        default: return sized(std::integral_constant<int, 0>());
+    }
+}
+
 // All pairs, in packs of kLanes.
-template <class Family, bool Mixture, int States>
+template <class Family>
 class EStep {
+    using Lanes = Pack<Family>;
+
   public:
     EStep(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const typename Family::Anchors& anchors,
           Call& call)
@@ -84,16 +108,19 @@ class EStep {
     Call& call;
     const Layout<Family> layout;
     const typename Family::Prepared prepared;
-    std::vector<std::unique_ptr<Pack<Family, Mixture, States>>> packs;  // one per thread
+    std::vector<std::unique_ptr<Lanes>> packs;  // one per thread
     std::unique_ptr<double[]> slots;
 
     // Whether a pair adds to the sums. Weights below the smallest normal double are zero where denormals are flushed, and
     // must be so everywhere: what one thread leaves out, another would add up from memory that nobody wrote.
     static bool shows(double weight) { return weight >= std::numeric_limits<double>::min(); }
 
-    Pack<Family, Mixture, States>& pack(Worker& worker) {
+    Lanes& pack(Worker& worker) {
         auto& own = packs[worker.index];
-        if (!own) own.reset(new Pack<Family, Mixture, States>(a, prepared, anchors, frames, worker));
+        if (!own)
+            own = pack_for(a, [&](auto size) -> std::unique_ptr<Lanes> {
+                return std::make_unique<typename decltype(size)::type>(a, prepared, anchors, frames, worker);
+            });
         return *own;
     }
 
@@ -171,10 +198,10 @@ class EStep {
 
     bool fits(long T) const {
         return T < kLongSequence &&
-               T * Pack<Family, Mixture, States>::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
+               T * Lanes::doubles_per_frame(a) * static_cast<long>(sizeof(double)) <= kPackBytes;
     }
 
-    double run_alone(long pair, double* slot, Worker& worker) const {
+    __attribute__((noinline)) double run_alone(long pair, double* slot, Worker& worker) const {
         const long i = pairs.sequence[pair];
         Accumulator<Family> accumulator(a, pairs.model[pair], anchors, worker);
         const double* X = frames.begin(i);
@@ -209,25 +236,6 @@ void mirror(double* second, long n_gaussians, int d) {
             for (int j = 0; j < i; ++j) second[j * d + i] = second[i * d + j];
 }
 
-template <class Family, bool Mixture, int States = 0>
-void run(const Models<Family>& models, const Sequences& frames, const Pairs& pairs, const typename Family::Anchors& anchors,
-         Call& call, double* scores, const Totals& totals) {
-    EStep<Family, Mixture, States>(models, frames, pairs, anchors, call).run(scores, totals);
-}
-
-// The E-step compiled for this number of states, where there is one.
-template <class Family>
-auto e_step_for(const Models<Family>& models) {
-    if (models.M > 1) return run<Family, true>;
-    // With full covariances densities take most of the time, and a number of states known when compiling gains little.
-    static constexpr int two = kAnySizeOnly ? 0 : 2, three = two ? 3 : 0;
-    static constexpr int four = two && Family::kMostStates > 3 ? 4 : 0, five = four ? 5 : 0;
-    static constexpr decltype(&run<Family, true>) of_size[] = {run<Family, false>,        run<Family, false>,
-                                                               run<Family, false, two>,   run<Family, false, three>,
-                                                               run<Family, false, four>,  run<Family, false, five>};
-    return of_size[models.S <= 5 ? models.S : 0];
-}
-
 // The sums over all pairs, and log p(y) of every pair into scores, (n,).
 void expectations(const GaussianModels& models, Input anchors, const Sequences& sequences, const Pairs& pairs,
                   Output scores, Sums sums, const Run& run) {
@@ -239,7 +247,7 @@ void expectations(const GaussianModels& models, Input anchors, const Sequences& 
         with_family(models, [&](auto family) {
             using Family = decltype(family);
             const auto m = models_of<Family>(models);
-            e_step_for(m)(m, sequences, pairs, origin, call, to, totals_of(Layout<Family>(m), sums));
+            EStep<Family>(m, sequences, pairs, origin, call).run(to, totals_of(Layout<Family>(m), sums));
             if (Family::kFullMoments) mirror(sums.second, e.K * e.S * e.M, static_cast<int>(e.d));
         });
     });
@@ -255,17 +263,11 @@ void expectations_of_parts(const PartModels& models, const PartMixtures& anchors
     double* to = doubles_out(scores, "scores", {pairs.n});
     run_call(run, [&](Call& call) {
         const auto m = models_of<PartFamily>(models);
-        e_step_for(m)(m, sequences, pairs, PartFamily::anchors(anchors), call, to, totals_of(Layout<PartFamily>(m), sums));
+        EStep<PartFamily>(m, sequences, pairs, PartFamily::anchors(anchors), call).run(to, totals_of(Layout<PartFamily>(m), sums));
     });
 }
 
 using DiagonalGaussian = GaussianFamily<false>;
-
-template <class Family, int States>
-void learn_of_size(const Models<Family>& models, const Sequences& frames, const Pairs& pairs,
-                   const typename Family::Anchors& anchors, Call& call, const typename Family::Learning& l) {
-    EStep<Family, false, States>(models, frames, pairs, anchors, call).learn(l);
-}
 
 // HMMs of one number of states, with one diagonal Gaussian per state, each from its own sequences.
 void learn(const GaussianModels& models, const Sequences& sequences, const Pairs& pairs, Prior prior, Limits limits,
@@ -278,12 +280,9 @@ void learn(const GaussianModels& models, const Sequences& sequences, const Pairs
     const GaussianLearning learning{{learned.startprob, learned.transmat, learned.objective, learned.n_iter, prior.start,
                                      prior.trans, limits.least, limits.tolerance, limits.max_iter},
                                     learned.means, learned.covars, prior.scale, prior.floor, prior.covar};
-    using F = DiagonalGaussian;
-    static constexpr decltype(&learn_of_size<F, 0>) of_size[] = {
-        learn_of_size<F, 0>, learn_of_size<F, 0>, learn_of_size<F, kAnySizeOnly ? 0 : 2>,
-        learn_of_size<F, kAnySizeOnly ? 0 : 3>, learn_of_size<F, kAnySizeOnly ? 0 : 4>, learn_of_size<F, kAnySizeOnly ? 0 : 5>};
     run_call(run, [&](Call& call) {
-        of_size[e.S <= 5 ? e.S : 0](models_of<F>(models), sequences, pairs, e.means, call, learning);
+        const auto m = models_of<DiagonalGaussian>(models);
+        EStep<DiagonalGaussian>(m, sequences, pairs, e.means, call).learn(learning);
     });
 }
 
@@ -298,11 +297,9 @@ void learn_parts(const PartModels& models, const Sequences& sequences, const Pai
     const PartLearning learning{{learned.startprob, learned.transmat, learned.objective, learned.n_iter, prior.start,
                                  prior.trans, limits.least, limits.tolerance, limits.max_iter},
                                 learned.probabilities, learned.coefficients, prior.tables, prior.linear, prior.low, prior.is_rate};
-    static constexpr decltype(&learn_of_size<PartFamily, 0>) of_size[] = {
-        learn_of_size<PartFamily, 0>, learn_of_size<PartFamily, 0>, learn_of_size<PartFamily, kAnySizeOnly ? 0 : 2>,
-        learn_of_size<PartFamily, kAnySizeOnly ? 0 : 3>};
     run_call(run, [&](Call& call) {
-        of_size[e.S <= 3 ? e.S : 0](models_of<PartFamily>(models), sequences, pairs, PartFamily::anchors(e), call, learning);
+        const auto m = models_of<PartFamily>(models);
+        EStep<PartFamily>(m, sequences, pairs, PartFamily::anchors(e), call).learn(learning);
     });
 }
 

@@ -43,19 +43,17 @@ class Accumulator {
           backward(model), emissions(model, worker), accumulation(model.all), weight(kBlockFrames), u(kBlockFrames) {}
 
     double log_likelihood(const double* X, long T) {
-        auto forget = [](long, const double*) {};
         double result = 0;
-        return forward.scaled(X, T, result, forget) ? result : forward.in_logs(X, T, forget);
+        return forward.scaled(X, T, result, nullptr) ? result : forward.in_logs(X, T, nullptr);
     }
 
     // Adds w times the sequence's sums to `out`; returns log p(y).
     double add(const double* X, long T, double w, double* out) {
         const int S = model.S;
         alpha.resize(T * S);
-        auto keep = [&](long t, const double* row) { std::copy(row, row + S, &alpha[t * S]); };
         double result = 0;
-        const bool in_logs = !forward.scaled(X, T, result, keep);
-        if (in_logs) result = forward.in_logs(X, T, keep);
+        const bool in_logs = !forward.scaled(X, T, result, alpha.data());
+        if (in_logs) result = forward.in_logs(X, T, alpha.data());
         backward.begin(in_logs, &alpha[(T - 1) * S]);
         add_stretch(X, 0, T, alpha.data(), nullptr, w, out);
         for (int s = 0; s < S; ++s) out[s] += w * alpha[s];

@@ -35,24 +35,27 @@ struct Household {
     }
 };
 
-// kLanes pairs side by side.
-template <class Family, bool Mixture, int States>
+// kLanes pairs side by side. What is here is compiled once per family; the recursions over frames, below, for the commonest
+// numbers of states as well.
+template <class Family>
 class Pack {
   public:
     Pack(const Models<Family>& models, const typename Family::Prepared& prepared, const typename Family::Anchors& anchors,
          const Sequences& frames, Worker& worker)
-        : a(models), d(models.components.d), frames(frames), worker(worker), layout(models), G(S() * a.M),
-          components(models.components, prepared, anchors, G) {
-        memory.resize(S() + S() * S() + 2 * G + components.size() + layout.size + 2 * S());
+        : a(models), S(static_cast<int>(a.S)), M(static_cast<int>(a.M)), d(models.components.d), frames(frames), worker(worker),
+          layout(models), G(S * M), components(models.components, prepared, anchors, G) {
+        memory.resize(S + S * S + 2 * G + components.size() + layout.size + 2 * S);
         vec* at = memory.data();
         auto take = [&](long n) { return std::exchange(at, at + n); };
-        start = take(S()), trans = take(S() * S()), factor = take(G), used = take(G), sums = take(layout.size);
-        beta = take(S()), ratio = take(S());
+        start = take(S), trans = take(S * S), factor = take(G), used = take(G), sums = take(layout.size);
+        beta = take(S), ratio = take(S);
         components.place(at);
     }
 
+    virtual ~Pack() = default;
+
     static long doubles_per_frame(const Models<Family>& m) {
-        return kLanes * (m.components.d + 2 * m.S + (Mixture ? m.S * m.M : 0));
+        return kLanes * (m.components.d + 2 * m.S + (m.M > 1 ? m.S * m.M : 0));
     }
 
     // Writes log p(y) of every lane and, where `slots` is given, its weighted sums. Returns which lanes can be trusted.
@@ -64,7 +67,7 @@ class Pack {
         store_partial(scores, log_likelihood, lanes);
         if (!slots) return trusted;
         backward();
-        for (long i = 0; i < S() * S(); ++i) sums[layout.trans + i] *= trans[i];
+        for (long i = 0; i < S * S; ++i) sums[layout.trans + i] *= trans[i];
         for (int l = 0; l < lanes; ++l)
             if (trusted[l])
                 for (long i = 0; i < layout.size; ++i) slots[l][i] = pairs.weight[begin + l] * sums[i][l];
@@ -92,7 +95,7 @@ class Pack {
                 if (most > 1) add_member(q == 0, q == most - 1);
             }
             if (!any(going)) break;
-            for (int s = 0; s < S(); ++s) going &= weight * sums[layout.occupancy + s] >= least_frames;
+            for (int s = 0; s < S; ++s) going &= weight * sums[layout.occupancy + s] >= least_frames;
             going &= estimate(l);
             objective = going ? value : objective;
             count -= going;
@@ -101,8 +104,9 @@ class Pack {
         keep(pairs, house, l);
     }
 
-  private:
+  protected:
     const Models<Family>& a;
+    const int S, M;
     const long d;
     const Sequences& frames;
     Worker& worker;
@@ -125,39 +129,44 @@ class Pack {
     vec least;         // what a probability must exceed to count as lost when it is dropped
     bool missing, padded, uneven;  // values that are missing, states that only pad, lengths that differ
 
-    static constexpr int kKept = States ? States : 1;  // numbers of a frame that fit into registers
+    // Frame by frame forward, and back: log p(y) and sums. Forward returns which lanes can be trusted.
+    virtual ivec run_forward() = 0;
+    virtual void backward() = 0;
 
-    // Known when compiling for the commonest numbers of states: short loops then unroll.
-    int S() const { return States ? States : static_cast<int>(a.S); }
-    int M() const { return Mixture ? static_cast<int>(a.M) : 1; }
+    std::array<vec*, Family::kMoments> all_moments() {
+        std::array<vec*, Family::kMoments> all;
+        for (int m = 0; m < Family::kMoments; ++m) all[m] = sums + layout.moments[m];
+        return all;
+    }
 
+  private:
     void load_models(const Pairs& pairs, const Chosen& chosen) {
         ivec k;
         for (int l = 0; l < kLanes; ++l) {
             k[l] = pairs.model[chosen[l]];
             judge_transitions(l, k[l]);
         }
-        gather_rows(k, a.startprob, S(), start);
-        gather_rows(k, a.transmat, S() * S(), trans);
+        gather_rows(k, a.startprob, S, start);
+        gather_rows(k, a.transmat, S * S, trans);
         gather_rows(k, a.mix_weights, G, used);
         components.load(k);
         padded = false;
         for (long g = 0; g < G; ++g) {
             padded = padded || any(used[g] <= 0.0);
             factor[g] = components.log_factor(g);
-            if (Mixture) factor[g] += vlog(used[g] > 0.0 ? used[g] : splat(1.0));
+            if (M > 1) factor[g] += vlog(used[g] > 0.0 ? used[g] : splat(1.0));
             factor[g] = used[g] > 0.0 ? factor[g] : splat(kLogZero);
         }
     }
 
     void load_prior(const Pairs& pairs, const Chosen& chosen, const typename Family::Learning& l) {
-        const long n = S() + S() * S();
+        const long n = S + S * S;
         learning.resize(2 * n + components.learning_size());
-        prior_start = learning.data(), prior_trans = prior_start + S(), fresh = prior_start + n;
+        prior_start = learning.data(), prior_trans = prior_start + S, fresh = prior_start + n;
         ivec k;
         for (int i = 0; i < kLanes; ++i) k[i] = pairs.model[chosen[i]];
-        gather_rows(k, l.start, S(), prior_start);
-        gather_rows(k, l.trans, S() * S(), prior_trans);
+        gather_rows(k, l.start, S, prior_start);
+        gather_rows(k, l.trans, S * S, prior_trans);
         components.load_prior(k, l, fresh + n);
         counted = false;
         for (long i = 0; i < n; ++i) counted = counted || any(prior_start[i] > 0.0);
@@ -196,8 +205,8 @@ class Pack {
     // Up to a constant: Σ ε_s log π_s + Σ ε_rs log a_rs, and the components' share.
     vec log_prior(const typename Family::Learning& l) const {
         vec total = {};
-        for (long i = 0; counted && i < S() + S() * S(); ++i) {
-            const vec p = i < S() ? start[i] : trans[i - S()];
+        for (long i = 0; counted && i < S + S * S; ++i) {
+            const vec p = i < S ? start[i] : trans[i - S];
             total += prior_start[i] > 0.0 ? prior_start[i] * vlog(prior_start[i] > 0.0 ? p : splat(1.0)) : vec{};
         }
         return total + components.log_prior(l);
@@ -205,15 +214,15 @@ class Pack {
 
     // The M-step, into `fresh`. Returns the lanes whose means stayed near their anchors.
     ivec estimate(const typename Family::Learning& l) {
-        for (int r = 0; r <= S(); ++r) {  // the starting states, then the rows of the transition matrix
-            vec total = {}, *to = fresh + r * S();
-            const vec *old = r ? trans + (r - 1) * S() : start, *more = prior_start + r * S();
-            for (int s = 0; s < S(); ++s) {
-                to[s] = fma(weight * sums[r * S() + s], r ? old[s] : splat(1.0), more[s]);
+        for (int r = 0; r <= S; ++r) {  // the starting states, then the rows of the transition matrix
+            vec total = {}, *to = fresh + r * S;
+            const vec *old = r ? trans + (r - 1) * S : start, *more = prior_start + r * S;
+            for (int s = 0; s < S; ++s) {
+                to[s] = fma(weight * sums[r * S + s], r ? old[s] : splat(1.0), more[s]);
                 total += to[s];
             }
             const vec inverse = 1.0 / (total > 0.0 ? total : splat(1.0));
-            for (int s = 0; s < S(); ++s) to[s] = total > 0.0 ? to[s] * inverse : old[s];
+            for (int s = 0; s < S; ++s) to[s] = total > 0.0 ? to[s] * inverse : old[s];
         }
         ivec near = ~ivec{};
         for (long g = 0; g < G; ++g)
@@ -221,16 +230,10 @@ class Pack {
         return near;
     }
 
-    std::array<vec*, Family::kMoments> all_moments() {
-        std::array<vec*, Family::kMoments> all;
-        for (int m = 0; m < Family::kMoments; ++m) all[m] = sums + layout.moments[m];
-        return all;
-    }
-
     void apply(ivec going) {
-        const long n = S() * S();
-        for (long i = 0; i < S(); ++i) start[i] = going ? fresh[i] : start[i];
-        for (long i = 0; i < n; ++i) trans[i] = going ? fresh[S() + i] : trans[i];
+        const long n = S * S;
+        for (long i = 0; i < S; ++i) start[i] = going ? fresh[i] : start[i];
+        for (long i = 0; i < n; ++i) trans[i] = going ? fresh[S + i] : trans[i];
         components.apply(going);
         for (long g = 0; g < G; ++g) factor[g] = components.log_factor(g);
         vec low = trans[0];
@@ -246,8 +249,8 @@ class Pack {
     void keep(const Pairs& pairs, const Household& house, const typename Family::Learning& l) const {
         for (int i = 0; i < house.lanes; ++i) {
             const long k = pairs.model[house.first[i]];
-            scatter_row(i, start, S(), l.startprob + k * S());
-            scatter_row(i, trans, S() * S(), l.transmat + k * S() * S());
+            scatter_row(i, start, S, l.startprob + k * S);
+            scatter_row(i, trans, S * S, l.transmat + k * S * S);
             components.keep(i, k, l);
             l.objective[k] = objective[i];
             l.n_iter[k] = count[i];
@@ -258,7 +261,7 @@ class Pack {
         bool all = true, tiny = false;
         for (int r = 0; r < a.n_states[k]; ++r)
             for (int s = 0; s < a.n_states[k]; ++s) {
-                double p = a.transmat[(k * S() + r) * S() + s];
+                double p = a.transmat[(k * S + r) * S + s];
                 all = all && p >= kErgodic;
                 tiny = tiny || (p > 0 && p < kSmallTransition);
             }
@@ -277,7 +280,7 @@ class Pack {
         }
         uneven = shortest < T;
         per_frame.resize(T * doubles_per_frame(a) / kLanes);
-        x = per_frame.data(), alpha = x + T * d, gain = alpha + T * S(), share = gain + T * S();
+        x = per_frame.data(), alpha = x + T * d, gain = alpha + T * S, share = gain + T * S;
         const double* from[kLanes];
         for (int l = 0; l < kLanes; ++l) from[l] = frames.begin(pairs.sequence[chosen[l]]);
         const long common = shortest * d / kLanes * kLanes;
@@ -290,8 +293,27 @@ class Pack {
         missing = false;
         for (int l = 0; l < kLanes; ++l) missing = missing || !complete[l];
     }
+};
 
-    ivec run_forward() {
+// The same with loops over states that unroll, for a number of states known when compiling (0: any).
+template <class Family, bool Mixture, int States>
+class PackOfSize final : public Pack<Family> {
+    using Base = Pack<Family>;
+    using Base::a, Base::d, Base::worker, Base::layout, Base::G, Base::components, Base::all_moments;
+    using Base::start, Base::trans, Base::factor, Base::used, Base::sums, Base::beta, Base::ratio;
+    using Base::x, Base::alpha, Base::gain, Base::share, Base::T, Base::length, Base::log_likelihood;
+    using Base::ergodic, Base::least, Base::missing, Base::padded, Base::uneven;
+
+  public:
+    using Base::Base;
+
+  private:
+    static constexpr int kKept = States ? States : 1;  // numbers of a frame that fit into registers
+
+    int S() const { return States ? States : static_cast<int>(a.S); }
+    int M() const { return Mixture ? static_cast<int>(a.M) : 1; }
+
+    ivec run_forward() override {
         const vec peaks = by_gaps([&](auto missing) { return densities<decltype(missing)::value>(); });
         return any(~ergodic) ? forward<false>(peaks) : forward<true>(peaks);
     }
@@ -410,7 +432,7 @@ class Pack {
 
     // β_t(r) = Σ_s a_rs b_s β_{t+1}(s) / Σ, for states that the forward recursion reached (of others nothing is known
     // to be small, and nothing needed: their b_s are zero). The posteriors take the place of the forward probabilities.
-    void backward() {
+    void backward() override {
         for (long i = 0; i < layout.size; ++i) sums[i] = vec{};
         vec betas[kKept], ratios[kKept], counts[kKept * kKept];
         vec *later = States ? betas : beta, *weighted = States ? ratios : ratio;

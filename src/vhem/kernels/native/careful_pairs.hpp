@@ -173,6 +173,11 @@ inline vec forward_logs_step(CarefulPack& p, vec* sums) {
     return change;
 }
 
+inline void forward_logs(CarefulPack& p, Tape::Step step) {
+    find_phi(p, step);
+    forward_logs_step(p, p.N);
+}
+
 // Forward pass over the steps that backward_careful made.
 inline void forward_careful(CarefulPack& p, Worker& worker) {
     const int B = p.B, R = p.R;
@@ -188,10 +193,7 @@ inline void forward_careful(CarefulPack& p, Worker& worker) {
         find_phi(p, p.tape.last());
         forward_stretch(p, worker, [&](vec* sums) { return forward_logs_step(p, sums); });
     }
-    retrace<0>(p, worker, [&](Tape::Step step) { weigh_logs(p, step); }, [&](Tape::Step step) {
-        find_phi(p, step);
-        forward_logs_step(p, p.N);
-    });
+    retrace<Retraced<CarefulPack, weigh_logs, forward_logs>>(p, worker, [&](Tape::Step step) { forward_logs(p, step); });
 }
 
 }  // namespace

@@ -173,8 +173,8 @@ class Emissions {
     }
 };
 
-// The forward recursion on one sequence. Both forms give log p(y), and hand every frame's normalised forward
-// probabilities, or their logs, to keep(t, row).
+// The forward recursion on one sequence. Both forms give log p(y), and leave every frame's normalised forward
+// probabilities, or their logs, in rows, [frame][state], where these are wanted.
 template <class Family>
 class Forward {
   public:
@@ -183,21 +183,17 @@ class Forward {
           now(model.padded), next(model.padded) {}
 
     // False where numbers were dropped that may matter.
-    template <class Keep>
-    bool scaled(const double* X, long T, double& log_likelihood, Keep keep) {
-        return stretch(X, 0, T, log_likelihood, keep);
-    }
+    bool scaled(const double* X, long T, double& log_likelihood, double* rows) { return stretch(X, 0, T, log_likelihood, rows); }
 
     // The same for frames begin … end - 1, behind those that went before, or behind a frame of which nothing is known.
-    template <class Keep>
-    bool stretch(const double* X, long begin, long end, double& log_likelihood, Keep keep) {
+    __attribute__((noinline)) bool stretch(const double* X, long begin, long end, double& log_likelihood, double* rows) {
         double total = 0, dropped = 0, first_sum = 1;
         for (long t0 = begin; t0 < end; t0 += kBlockFrames) {
             int n = static_cast<int>(std::min<long>(kBlockFrames, end - t0));
             emissions.scaled(X + t0 * model.d, n, block.data(), peak.data());
             for (int t = 0; t < n; ++t) {
                 sums[t] = step(t0 + t == 0, &block[t * model.padded], dropped);
-                keep(t0 + t, now.data());
+                if (rows) std::copy_n(now.data(), model.S, rows + (t0 + t) * model.S);
             }
             if (t0 == 0) first_sum = sums[0];
             if (!model.trusts(first_sum, dropped)) return false;
@@ -213,15 +209,14 @@ class Forward {
     // The forward probabilities of the last frame, or where to put them.
     double* state() { return now.data(); }
 
-    template <class Keep>
-    double in_logs(const double* X, long T, Keep keep) {
+    __attribute__((noinline)) double in_logs(const double* X, long T, double* rows) {
         double total = 0;
         for (long t0 = 0; t0 < T; t0 += kBlockFrames) {
             int n = static_cast<int>(std::min<long>(kBlockFrames, T - t0));
             emissions.in_logs(X + t0 * model.d, n, block.data());
             for (int t = 0; t < n; ++t) {
                 total += log_step(t0 + t == 0, &block[t * model.padded]);
-                keep(t0 + t, now.data());
+                if (rows) std::copy_n(now.data(), model.S, rows + (t0 + t) * model.S);
             }
         }
         double share = 0;

@@ -68,7 +68,7 @@ class LongSequence {
     bool warmed(Forward<Family>& chain, long t, long frames) const {
         double ignored;
         chain.forget();
-        return chain.stretch(X, t - frames, t, ignored, [](long, const double*) {});
+        return chain.stretch(X, t - frames, t, ignored, nullptr);
     }
 
     bool forward() {
@@ -76,12 +76,9 @@ class LongSequence {
         parallel_for(call, n, [&](long i, Worker& worker) {
             const Denormals flushed(Denormals::kFlush);
             Forward<Family> chain(model, worker);
-            auto keep = [&](long t, const double* row) {
-                if (!rows.empty()) std::copy(row, row + S, &rows[t * S]);
-            };
             if (i && !warmed(chain, first(i), warm_up)) return;
             if (i) std::copy(chain.state(), chain.state() + S, &began[i * S]);
-            good[i] = chain.stretch(X, first(i), last(i), scores[i], keep);
+            good[i] = chain.stretch(X, first(i), last(i), scores[i], rows.empty() ? nullptr : rows.data());
             if (i + 1 < n) std::copy(chain.state(), chain.state() + S, &ended[(i + 1) * S]);
         });
         return std::all_of(good.begin(), good.end(), [](char yes) { return yes; }) && equal(began, ended);

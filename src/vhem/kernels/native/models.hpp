@@ -5,18 +5,22 @@
 
 namespace {
 
-template <class Family>
-struct Models {
+// What does not depend on the family.
+struct Mixtures {
     long K, S, M;
     const double *startprob, *transmat, *mix_weights;
-    typename Family::Components components;
     const int64_t* n_states;
 };
 
 template <class Family>
+struct Models : Mixtures {
+    typename Family::Components components;
+};
+
+template <class Family>
 Models<Family> models_of(const typename Family::Models& m) {
-    return {m.chains.K, m.chains.S, m.emissions.M, m.chains.startprob, m.chains.transmat, m.emissions.weights,
-            Family::components(m), m.chains.n_states};
+    return {{m.chains.K, m.chains.S, m.emissions.M, m.chains.startprob, m.chains.transmat, m.emissions.weights, m.chains.n_states},
+            Family::components(m)};
 }
 
 }  // namespace

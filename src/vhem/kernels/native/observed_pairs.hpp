@@ -119,7 +119,7 @@ void backward_fast(ObservedPack& p, int tau, bool early_stop, Worker& worker) {
 
 // ν one time step on; ν̂ of all pieces and ξ̂ are added to `sums`. Returns max |Δν|.
 template <int RT>
-inline vec forward_pieces(ObservedPack& p, const vec* U, const vec* Q, vec* sums) {
+__attribute__((noinline)) vec forward_pieces(ObservedPack& p, const vec* U, const vec* Q, vec* sums) {
     const int B = p.B, R = RT ? RT : p.R;
     vec change = {}, *xi = sums + B * p.P * R;
     for (int b = 0; b < B; ++b)
@@ -152,6 +152,9 @@ inline vec forward_pieces(ObservedPack& p, const vec* U, const vec* Q, vec* sums
     return change;
 }
 
+inline void weigh_pieces_any(ObservedPack& p, Tape::Step step) { weigh_pieces<0>(p, step.first, step.second); }
+inline void forward_pieces_any(ObservedPack& p, Tape::Step step) { forward_pieces<0>(p, step.first, step.second, p.N); }
+
 // Forward pass over the steps that backward_fast made.
 template <int RT>
 void forward_fast(ObservedPack& p, Worker& worker) {
@@ -172,8 +175,9 @@ void forward_fast(ObservedPack& p, Worker& worker) {
             }
         }
     if (p.stretch) forward_stretch(p, worker, [&](vec* sums) { return forward_pieces<RT>(p, last.first, last.second, sums); });
-    retrace<RT>(p, worker, [&](Tape::Step step) { weigh_pieces<RT>(p, step.first, step.second); },
-                [&](Tape::Step step) { forward_pieces<RT>(p, step.first, step.second, p.N); });
+    retrace<Retraced<ObservedPack, weigh_pieces_any, forward_pieces_any>>(p, worker, [&](Tape::Step step) {
+        forward_pieces<RT>(p, step.first, step.second, p.N);
+    });
 }
 
 }  // namespace

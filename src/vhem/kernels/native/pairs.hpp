@@ -168,10 +168,12 @@ bool steps_back(Pack& p, int tau, bool early_stop, Worker& worker, Weigh weigh) 
     p.stretch = 0;
     vec earlier = splat(1e300);
     int k = 0;
-    while (k < tau - 1 && !p.stretch) {
+    for (;;) {
+        const bool more = k < tau - 1 && !p.stretch;  // else it is the turn of time 1, and of every step of the stretch
         worker.checkpoint_at(k);
-        weigh(p.tape.record(k++, p.Y));
-        const bool look = k % kLookEvery == 0;
+        weigh(more ? p.tape.record(k, p.Y) : p.tape.last());
+        if (!more) break;
+        const bool look = ++k % kLookEvery == 0;
         if (look && lost(p)) return false;
         if (!early_stop || !look || tau - 1 - k < kLeastStretch) {
             advance<RT, false>(p, p.r, p.q);
@@ -182,7 +184,6 @@ bool steps_back(Pack& p, int tau, bool early_stop, Worker& worker, Weigh weigh) 
         earlier = change;
     }
     p.steps = k;
-    weigh(p.tape.last());  // time 1, and every step of the stretch
     p.J = p.stretch ? stationary_share(p, p.stretch) : vec{};
     return true;
 }
@@ -249,19 +250,37 @@ void forward_stretch(Pack& p, Worker& worker, Step step) {
     }
 }
 
-// The way forward along the steps that steps_back made: weigh(step) is the one it was given, use(step) takes a step's part.
-template <int RT, class Weigh, class Use>
-void retrace(Pack& p, Worker& worker, Weigh weigh, Use use) {
-    const auto made_again = [&](Tape::Step step) {
+// The way forward along steps that were not kept, of very long recursions: they are made again by weigh(step), and use(step)
+// takes a step's part, both for any number of states.
+template <class AnyPack, void (*weigh)(AnyPack&, Tape::Step), void (*take_part)(AnyPack&, Tape::Step)>
+struct Retraced final : Tape::Way {
+    AnyPack& p;
+    Worker& worker;
+
+    Retraced(AnyPack& p, Worker& worker) : p(p), worker(worker) {}
+    void make(Tape::Step step) override {
         worker.checkpoint();
-        weigh(step);
-        advance<RT, false>(p, p.r, p.q);
-    };
-    p.tape.rewind(p.steps, p.Y, made_again, [&](int k, Tape::Step step) {
+        weigh(p, step);
+        advance<0, false>(p, p.r, p.q);
+    }
+    void use(long k, Tape::Step step) override {
         worker.checkpoint_at(k);
-        use(step);
-    });
+        take_part(p, step);
+    }
+};
+
+// The way forward along all steps that steps_back made; use(step) is compiled for the number of states.
+template <class Retraced, class AnyPack, class Use>
+void retrace(AnyPack& p, Worker& worker, Use use) {
+    Retraced far(p, worker);
+    for (long k = p.tape.rewind(p.steps, p.Y, far) - 1; k >= 0; --k) {
+        worker.checkpoint_at(k);
+        use(p.tape.kept(k));
+    }
 }
+
+inline void weigh_any(Pack& p, Tape::Step step) { weigh<0>(p, step.first, step.second); }
+inline void forward_any(Pack& p, Tape::Step step) { forward_step<0, false>(p, step.first, step.second, p.N); }
 
 // Forward pass, fast form, over the steps that backward_fast made.
 template <int RT>
@@ -279,9 +298,12 @@ void forward_fast(Pack& p, Worker& worker) {
     }
     for (int e = 0; e < R * R; ++e) p.xi[e] = vec{};
     if (p.stretch)
-        forward_stretch(p, worker, [&](vec* sums) { return forward_step<RT, true>(p, last.first, last.second, sums); });
-    retrace<RT>(p, worker, [&](Tape::Step step) { weigh<RT>(p, step.first, step.second); },
-                [&](Tape::Step step) { forward_step<RT, false>(p, step.first, step.second, p.N); });
+        forward_stretch(p, worker, [&](vec* sums) __attribute__((noinline)) {
+            return forward_step<RT, true>(p, last.first, last.second, sums);
+        });
+    retrace<Retraced<Pack, weigh_any, forward_any>>(p, worker, [&](Tape::Step step) {
+        forward_step<RT, false>(p, step.first, step.second, p.N);
+    });
     for (int e = 0; e < R * R; ++e) p.xi[e] *= p.A_r[e];
 }
 

@@ -11,10 +11,9 @@ double posterior(const Model<Family>& model, const double* X, long T, double* ou
     const int S = model.S;
     Forward<Family> forward(model, worker);
     Backward backward(model);
-    auto keep = [&](long t, const double* row) { std::copy(row, row + S, out + t * S); };
     double result = 0;
-    const bool in_logs = !forward.scaled(X, T, result, keep);
-    if (in_logs) result = forward.in_logs(X, T, keep);
+    const bool in_logs = !forward.scaled(X, T, result, out);
+    if (in_logs) result = forward.in_logs(X, T, out);
     backward.begin(in_logs, out + (T - 1) * S);
     for (long t = T - 2; t >= 0; --t) {
         worker.checkpoint_at(t);

@@ -23,6 +23,15 @@ class Tape {
         vec *first, *second;  // as large as Y, and whatever else there is to keep
     };
 
+    // What a forward pass does with steps that were not kept; by virtual functions, so that the way through them is compiled once.
+    struct Way {
+        virtual void make(Step) = 0;         // makes a step again from Y, and leaves the next Y there
+        virtual void use(long k, Step) = 0;  // takes part of step k
+
+       protected:
+        ~Way() = default;
+    };
+
     // For at most n_steps of `first` and `second` registers. Memory is taken as it is needed.
     void begin(int first, int second, long n_steps) {
         first_ = first, step_ = first + second;
@@ -37,7 +46,7 @@ class Tape {
     Step record(long k, const vec* Y) {
         if (k < capacity_) {
             kept_.resize(static_cast<size_t>(k + 2) * step_);
-            return slot(kept_, k + 1);
+            return kept(k);
         }
         if ((k - capacity_) % stride_ == 0) std::copy_n(Y, first_, mark(0, (k - capacity_) / stride_));
         return slot(again_, 0);
@@ -46,12 +55,12 @@ class Tape {
     // The place of what comes after all steps.
     Step last() { return kept_.resize(static_cast<size_t>(step_)), slot(kept_, 0); }
 
-    // Calls use(k, step) for k = n_steps - 1 … 0. make(step) makes a step again from Y, and leaves the next Y there.
-    template <class Make, class Use>
-    void rewind(long n_steps, vec* Y, Make make, Use use) {
-        if (n_steps > capacity_) segments(0, capacity_, n_steps, stride_, Y, make, use);
-        for (long k = std::min<long>(n_steps, capacity_) - 1; k >= 0; --k) use(k, slot(kept_, k + 1));
+    // Steps n_steps - 1 … are used down to the first that was kept. Returns how many were.
+    __attribute__((noinline)) long rewind(long n_steps, vec* Y, Way& way) {
+        if (n_steps > capacity_) segments(0, capacity_, n_steps, stride_, Y, way);
+        return std::min<long>(n_steps, capacity_);
     }
+    Step kept(long k) { return slot(kept_, k + 1); }
 
    private:
     Step slot(VecArray& array, long k) const {
@@ -61,32 +70,29 @@ class Tape {
     vec* mark(int level, long n) { return marks_.data() + static_cast<size_t>(level * kMarks + n) * first_; }
 
     // Steps [begin, end), of which this level has marks every `stride`.
-    template <class Make, class Use>
-    void segments(int level, long begin, long end, long stride, vec* Y, const Make& make, const Use& use) {
+    void segments(int level, long begin, long end, long stride, vec* Y, Way& way) {
         for (long n = (end - begin - 1) / stride; n >= 0; --n) {
             const long from = begin + n * stride, to = std::min(end, from + stride);
             std::copy_n(mark(level, n), first_, Y);
-            to - from <= capacity_ ? again(from, to, make, use) : divided(level + 1, from, to, Y, make, use);
+            to - from <= capacity_ ? again(from, to, way) : divided(level + 1, from, to, Y, way);
         }
     }
 
-    template <class Make, class Use>
-    void again(long begin, long end, const Make& make, const Use& use) {
+    void again(long begin, long end, Way& way) {
         again_.resize(static_cast<size_t>(end - begin) * step_);
-        for (long k = begin; k < end; ++k) make(slot(again_, k - begin));
-        for (long k = end - 1; k >= begin; --k) use(k, slot(again_, k - begin));
+        for (long k = begin; k < end; ++k) way.make(slot(again_, k - begin));
+        for (long k = end - 1; k >= begin; --k) way.use(k, slot(again_, k - begin));
     }
 
-    template <class Make, class Use>
-    void divided(int level, long begin, long end, vec* Y, const Make& make, const Use& use) {
+    void divided(int level, long begin, long end, vec* Y, Way& way) {
         marks_.resize(static_cast<size_t>((level + 1) * kMarks) * first_);
         const long stride = (end - begin + kMarks - 1) / kMarks;
         const long last_mark = begin + (end - begin - 1) / stride * stride;
         for (long k = begin; k <= last_mark; ++k) {
             if ((k - begin) % stride == 0) std::copy_n(Y, first_, mark(level, (k - begin) / stride));
-            if (k < last_mark) make(slot(again_, 0));
+            if (k < last_mark) way.make(slot(again_, 0));
         }
-        segments(level, begin, end, stride, Y, make, use);
+        segments(level, begin, end, stride, Y, way);
     }
 };
 

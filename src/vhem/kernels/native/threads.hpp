@@ -135,6 +135,21 @@ void Worker::checkpoint() {
     }
 }
 
+// Tasks [0, n) of a call; `work` is what the compiler must not copy to every place that has tasks.
+struct Tasks {
+    long n;
+    void (*work)(void* on, long task, Worker&);
+    void* on;
+    std::atomic<long> next{0};
+
+    void run(Worker& worker) {
+        for (long task; (task = next++) < n;) {
+            worker.checkpoint();
+            work(on, task, worker);
+        }
+    }
+};
+
 // Threads beside the calling one; whatever happens, they are joined. Where the system gives fewer than asked for, those
 // that there are do all the work.
 class Helpers {
@@ -145,14 +160,13 @@ class Helpers {
     std::vector<std::thread> threads_;
 
   public:
-    template <class Work>
-    Helpers(Call& call, int n, const Work& work) : call_(call) {
+    Helpers(Call& call, int n, Tasks& tasks) : call_(call) {
         try {
             threads_.reserve(static_cast<size_t>(n));
             for (int i = 1; i <= n; ++i) {
-                threads_.emplace_back([this, &work, i] {
+                threads_.emplace_back([this, &tasks, i] {
                     Worker worker(call_, i);
-                    call_.guard([&] { work(worker); });
+                    call_.guard([&] { tasks.run(worker); });
                     const std::lock_guard<std::mutex> lock(mutex_);
                     --running_;
                     finished_.notify_one();
@@ -179,26 +193,24 @@ class Helpers {
     }
 };
 
-// Calls work(task, worker) for every task in [0, n_tasks).
-template <class Work>
-void parallel_for(Call& call, long n_tasks, Work work) {
-    std::atomic<long> next{0};
-    auto run = [&](Worker& worker) {
-        for (long task; (task = next++) < n_tasks;) {
-            worker.checkpoint();
-            work(task, worker);
-        }
-    };
-    const int helpers = static_cast<int>(std::min<long>(call.n_threads, n_tasks)) - 1;
-    if (helpers <= 0) return run(call.caller);
+__attribute__((noinline)) void run_tasks(Call& call, Tasks& tasks) {
+    const int helpers = static_cast<int>(std::min<long>(call.n_threads, tasks.n)) - 1;
+    if (helpers <= 0) return tasks.run(call.caller);
     {
-        Helpers others(call, helpers, run);
+        Helpers others(call, helpers, tasks);
         call.guard([&] {
-            run(call.caller);
+            tasks.run(call.caller);
             others.wait();
         });
     }
     call.rethrow();
+}
+
+// Calls work(task, worker) for every task in [0, n_tasks).
+template <class Work>
+void parallel_for(Call& call, long n_tasks, Work work) {
+    Tasks tasks{n_tasks, [](void* on, long task, Worker& worker) { (*static_cast<Work*>(on))(task, worker); }, &work};
+    run_tasks(call, tasks);
 }
 
 [[noreturn]] inline void raise(PyObject* type, const char* message) {

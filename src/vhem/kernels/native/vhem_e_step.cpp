@@ -24,35 +24,93 @@ struct Whole {
     const int64_t* n_states;
 };
 
-// What one call is about; read by all threads.
+// Emissions of base states against those of some reduced states, which stand in columns.
+struct Columns {
+    const long n;
+
+    explicit Columns(long n) : n(n) {}
+    virtual ~Columns() = default;
+    // E and η of base states [first, first + n_states), for the columns of some panels (emissions.hpp).
+    virtual void emissions(const std::vector<long>& panels, long first, long n_states, double* E, double* eta, Worker& worker,
+                           VecArray& scratch) const = 0;
+};
+
+// All that the E-step asks of the family that base and reduced models belong to.
+struct Emitted {
+    const std::vector<long> widths;  // numbers per component in each of the family's arrays of moments
+
+    explicit Emitted(std::vector<long> widths) : widths(std::move(widths)) {}
+    virtual std::unique_ptr<Columns> against(const std::vector<long>& states) const = 0;
+    // Weighted base components to the moments of n reduced ones, of which the anchors have `first` before them.
+    virtual void add_moments(const std::vector<WeightedRow>& rows, long n, long first, double* const* to) const = 0;
+
+  protected:
+    ~Emitted() = default;
+};
+
 template <class Family>
+class EmittedBy final : public Emitted {
+    const Models<Family> base_, reduced_;
+    const typename Family::Anchors anchors_;  // moments are taken about these, (K_r,S_r,M_r,d)
+
+    struct FamilyColumns final : Columns {
+        const Models<Family>& base;
+        const typename Family::Panels panels;
+
+        FamilyColumns(const Models<Family>& base, typename Family::Panels made)
+            : Columns(made.columns), base(base), panels(std::move(made)) {}
+        void emissions(const std::vector<long>& wanted, long first, long n_states, double* E, double* eta, Worker& worker,
+                       VecArray& scratch) const override {
+            emission_step<Family>(panels, wanted, base.components, base.mix_weights, base.M, first, n_states, E, eta, worker, scratch);
+        }
+    };
+
+    static std::vector<long> widths_of(const Models<Family>& models) {
+        const auto widths = Family::widths(models.components);
+        return {widths.begin(), widths.end()};
+    }
+
+  public:
+    EmittedBy(const Models<Family>& base, const Models<Family>& reduced, const typename Family::Anchors& anchors)
+        : Emitted(widths_of(reduced)), base_(base), reduced_(reduced), anchors_(anchors) {}
+
+    std::unique_ptr<Columns> against(const std::vector<long>& states) const override {
+        return std::make_unique<FamilyColumns>(base_, typename Family::Panels(states, reduced_.M, reduced_.components));
+    }
+    void add_moments(const std::vector<WeightedRow>& rows, long n, long first, double* const* to) const override {
+        std::array<double*, Family::kMoments> moments;
+        std::copy_n(to, moments.size(), moments.begin());
+        Family::add_moments(rows, base_.components, n, anchors_, first, moments);
+    }
+};
+
+// What one call is about; read by all threads.
 struct Job {
-    Models<Family> base, reduced;
-    typename Family::Anchors anchors;  // moments are taken about these, (K_r,S_r,M_r,d)
-    const double *log_weights;  // log ω_j
+    const Mixtures base, reduced;
+    const Emitted& emitted;
+    const Recursion recursion;
+    const double* log_weights = nullptr;  // log ω_j
     struct {
         const double *occupancy, *counts, *scales;  // Σ_t p_t(β), N_i and a_i: logits are a_i log ω_j + N_i J_ij
-    } weights;
-    Recursion recursion;
-    Whole whole;
+    } weights = {};
+    Whole whole = {};
     const Carried* carried = nullptr;
 };
 
 // Sums over base models for the clusters of one pass.
-template <class Family>
 struct Totals {
-    std::vector<double> mass, start, trans, count, moments[Family::kMoments];
+    std::vector<double> mass, start, trans, count;
+    std::vector<std::vector<double>> moments;
     std::vector<double> skipped;  // what the pairs not carried forward could add to the mass, at most
     std::vector<std::pair<double, long>> nearest;  // largest bound on a skipped log z_ij of each cluster, and its -i
     double bound = 0;
     long evaluated = 0, forwarded = 0;
 
-    Totals(const Job<Family>& job, size_t n) {
+    Totals(const Job& job, size_t n) {
         const auto& r = job.reduced;
         const size_t S = static_cast<size_t>(r.S), G = S * static_cast<size_t>(r.M);
         mass.resize(n), skipped.resize(n), nearest.resize(n, {kBelowAll, 0}), start.resize(n * S), trans.resize(n * S * S), count.resize(n * G);
-        const auto widths = Family::widths(r.components);
-        for (int m = 0; m < Family::kMoments; ++m) moments[m].resize(n * G * static_cast<size_t>(widths[m]));
+        for (long width : job.emitted.widths) moments.emplace_back(n * G * static_cast<size_t>(width));
     }
     void add(const Totals& other) {
         auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
@@ -60,24 +118,23 @@ struct Totals {
         };
         sum(mass, other.mass), sum(skipped, other.skipped), sum(start, other.start), sum(trans, other.trans);
         sum(count, other.count);
-        for (int m = 0; m < Family::kMoments; ++m) sum(moments[m], other.moments[m]);
+        for (size_t m = 0; m < moments.size(); ++m) sum(moments[m], other.moments[m]);
         for (size_t c = 0; c < nearest.size(); ++c) nearest[c] = std::max(nearest[c], other.nearest[c]);
         bound += other.bound, evaluated += other.evaluated, forwarded += other.forwarded;
     }
-    static long bytes(const Job<Family>& job, size_t n) {
+    static long bytes(const Job& job, size_t n) {
         const auto& r = job.reduced;
         long per_component = 1;
-        for (long width : Family::widths(r.components)) per_component += width;
+        for (long width : job.emitted.widths) per_component += width;
         return 8 * static_cast<long>(n) * r.S * (1 + r.S + r.M * per_component);
     }
 };
 
 // A set of clusters to go through: all that have weight, or the starved ones once more.
-template <class Family>
 struct Pass {
-    const Job<Family>& job;
+    const Job& job;
     const std::vector<long> clusters;  // their numbers in the reduced model
-    const typename Family::Panels panels;
+    const std::unique_ptr<Columns> columns;
     const bool prune;             // else every pair is evaluated and carried forward
     double* log_sum;              // log Σ_j exp(logit_ij) of every base model: found here, or known if `reach` is given
     std::vector<double> reach;    // log z_ij of each cluster's nearest base model, when starved ones are done again
@@ -87,21 +144,21 @@ struct Pass {
     CarriedBounds* carried = nullptr;
     std::vector<long> all_panels, all_clusters;
 
-    static std::vector<long> states(const Job<Family>& job, const std::vector<long>& clusters) {
+    static std::vector<long> states(const Job& job, const std::vector<long>& clusters) {
         std::vector<long> out;
         for (long j : clusters)
             for (long s = 0; s < job.reduced.S; ++s) out.push_back(j * job.reduced.S + s);
         return out;
     }
-    Pass(const Job<Family>& job, std::vector<long> wanted, bool prune, double* log_sum, double* z, double* J)
+    Pass(const Job& job, std::vector<long> wanted, bool prune, double* log_sum, double* z, double* J)
         : job(job),
           clusters(std::move(wanted)),
-          panels(states(job, clusters), job.reduced.M, job.reduced.components),
+          columns(job.emitted.against(states(job, clusters))),
           prune(prune),
           log_sum(log_sum),
           responsibilities(z),
           J(J) {
-        for (long panel = 0; panel < panels.columns / kLanes; ++panel) all_panels.push_back(panel);
+        for (long panel = 0; panel < columns->n / kLanes; ++panel) all_panels.push_back(panel);
         for (size_t c = 0; c < clusters.size(); ++c) all_clusters.push_back(static_cast<long>(c));
     }
     size_t size() const { return clusters.size(); }
@@ -121,10 +178,9 @@ struct Pair {
 };
 
 // One thread's work on one block of base models after another.
-template <class Family>
 class Block {
-    const Pass<Family>& pass_;
-    const Job<Family>& job_;
+    const Pass& pass_;
+    const Job& job_;
     Worker& worker_;
     const long Sb_, Sr_, C_, n_clusters_;
     const bool mixtures_;
@@ -143,28 +199,28 @@ class Block {
     VecArray scratch_;
 
    public:
-    Block(const Pass<Family>& pass, Worker& worker)
+    Block(const Pass& pass, Worker& worker)
         : pass_(pass),
           job_(pass.job),
           worker_(worker),
           Sb_(job_.base.S),
           Sr_(job_.reduced.S),
-          C_(pass.panels.columns),
+          C_(pass.columns->n),
           n_clusters_(static_cast<long>(pass.size())),
           mixtures_(job_.base.M > 1 || job_.reduced.M > 1) {
         for (auto& pair : loaded_) pair.i = -1;
     }
 
-    static long block_size(const Pass<Family>& pass) {
-        const Job<Family>& job = pass.job;
+    static long block_size(const Pass& pass) {
+        const Job& job = pass.job;
         const long mixtures = job.base.M > 1 || job.reduced.M > 1 ? job.base.M * job.reduced.M : 0;
-        long bytes = 8 * job.base.S * pass.panels.columns * (1 + mixtures);
+        long bytes = 8 * job.base.S * pass.columns->n * (1 + mixtures);
         if (!pass.prune) bytes += 8 * static_cast<long>(pass.size()) * job.reduced.S * (1 + job.reduced.S + job.base.S);
         const long room = pass.is_warm() ? kSparseBlockBytes : kBlockBytes;
         return std::min(kBlockModels, std::max<long>(kLanes, room / bytes / kLanes * kLanes));
     }
 
-    void run(long begin, long end, Totals<Family>& totals) {
+    void run(long begin, long end, Totals& totals) {
         begin_ = begin, size_ = end - begin;
         const long states = size_ * Sb_;
         E_.resize(static_cast<size_t>(states * C_));
@@ -185,8 +241,7 @@ class Block {
     void emissions(long i, long n, const std::vector<long>& panels) {
         const long row = i * Sb_;
         double* eta = mixtures_ ? &eta_[row * job_.base.M * job_.reduced.M * C_] : nullptr;
-        emission_step<Family>(pass_.panels, panels, job_.base.components, job_.base.mix_weights, job_.base.M, begin_ * Sb_ + row,
-                              n * Sb_, &E_[row * C_], eta, worker_, scratch_);
+        pass_.columns->emissions(panels, begin_ * Sb_ + row, n * Sb_, &E_[row * C_], eta, worker_, scratch_);
     }
 
     double logit(Pair pair, double J) const {
@@ -287,7 +342,7 @@ class Block {
 
     // First every base model's most promising cluster. Then what could still matter: if that is much, all of it in order;
     // if it is little, the best first, in rounds to which each base model brings one, for each may rule out the next.
-    void promising(bool carried, Totals<Family>& totals) {
+    void promising(bool carried, Totals& totals) {
         Pair pairs[kLanes];
         int n = 0;
         wanted_.resize(static_cast<size_t>(size_));
@@ -310,7 +365,7 @@ class Block {
         left > size_ * n_clusters_ / 4 ? everything(totals) : rounds(totals);
     }
 
-    void rounds(Totals<Family>& totals) {
+    void rounds(Totals& totals) {
         std::vector<long> alive(static_cast<size_t>(size_));
         for (long i = 0; i < size_; ++i) {
             alive[i] = i;
@@ -333,7 +388,7 @@ class Block {
         }
     }
 
-    void everything(Totals<Family>& totals) {
+    void everything(Totals& totals) {
         Pair pairs[kLanes];
         int n = 0;
         for (long i = 0; i < size_; i += kLanes)
@@ -363,7 +418,7 @@ class Block {
 
     // Backward passes of n pairs, in pack_ (observed_, if base states are in pieces) or, if numbers became too small, in
     // careful_.
-    Pack& run_backward(const Pair* pairs, int n) {
+    __attribute__((noinline)) Pack& run_backward(const Pair* pairs, int n) {
         worker_.checkpoint();
         if (job_.whole.n_nodes) {
             load_observed(pairs, n);
@@ -380,7 +435,7 @@ class Block {
         return careful_;
     }
 
-    void evaluate(const Pair* pairs, int n, Totals<Family>& totals) {
+    __attribute__((noinline)) void evaluate(const Pair* pairs, int n, Totals& totals) {
         const Pack& pack = run_backward(pairs, n);
         double logits[kLanes];
         for (int l = 0; l < n; ++l) {
@@ -435,7 +490,7 @@ class Block {
         for (int l = 0; l < kLanes; ++l) load_lane(pack, pairs[l < n ? l : 0], l);
     }
 
-    void load_lane(Pack& pack, Pair pair, int lane) {
+    __attribute__((noinline)) void load_lane(Pack& pack, Pair pair, int lane) {
         const long i = begin_ + pair.i, j = pass_.clusters[pair.c], B = pack.B, R = pack.R;
         const long nb = job_.base.n_states[i], nr = job_.reduced.n_states[j];
         if (loaded_[lane].i != i) load_chain(job_.base, i, B, pack.pi_b, pack.A_b, lane);
@@ -462,7 +517,7 @@ class Block {
         observed_.exponentiate();
     }
 
-    void load_observed_lane(Pair pair, int lane) {
+    __attribute__((noinline)) void load_observed_lane(Pair pair, int lane) {
         const Whole& whole = job_.whole;
         const long i = begin_ + pair.i, j = pass_.clusters[pair.c], nb = whole.n_states[i], nr = job_.reduced.n_states[j];
         load_chain(whole, i, observed_.B, observed_.pi_b, observed_.A_b, lane);
@@ -480,7 +535,7 @@ class Block {
     }
 
     template <class Chains>
-    static void load_chain(const Chains& models, long k, long S, vec* pi, vec* A, int lane) {
+    __attribute__((noinline)) static void load_chain(const Chains& models, long k, long S, vec* pi, vec* A, int lane) {
         const long n = models.n_states[k];
         const double *startprob = models.startprob + k * models.S, *transmat = models.transmat + k * models.S * models.S;
         double *to_pi = reinterpret_cast<double*>(pi) + lane, *to = reinterpret_cast<double*>(A) + lane;
@@ -493,7 +548,7 @@ class Block {
     }
 
     // log Σ_j exp(logit), responsibilities, the bound, and what the pairs not carried forward could add up to.
-    void assign(Totals<Family>& totals) {
+    void assign(Totals& totals) {
         double* log_sum = pass_.log_sum + begin_;
         if (!pass_.again()) {
             std::fill_n(log_sum, size_, 0.0);
@@ -513,7 +568,7 @@ class Block {
         }
     }
 
-    void count_skipped(Totals<Family>& totals) {
+    void count_skipped(Totals& totals) {
         const double* log_sum = pass_.log_sum + begin_;
         for (const Slot& slot : slots_) upper_[slot.i * n_clusters_ + slot.c] = kBelowAll;
         for (const Slot& slot : passed_over_) upper_[slot.i * n_clusters_ + slot.c] = slot.logit;
@@ -530,7 +585,7 @@ class Block {
     }
 
     // The pairs' statistics, times their weights, into the totals, cluster by cluster.
-    void accumulate(Totals<Family>& totals) {
+    void accumulate(Totals& totals) {
         place_.assign(static_cast<size_t>(n_clusters_ + 1), 0);
         for (const Slot& slot : slots_) ++place_[slot.c + 1];
         for (long c = 0; c < n_clusters_; ++c) place_[c + 1] += place_[c];
@@ -539,7 +594,7 @@ class Block {
         for (long c = 0; c < n_clusters_; ++c) accumulate_cluster(c, c ? place_[c - 1] : 0, place_[c], totals);
     }
 
-    void accumulate_cluster(long c, size_t begin, size_t end, Totals<Family>& totals) {
+    void accumulate_cluster(long c, size_t begin, size_t end, Totals& totals) {
         const long Mb = job_.base.M, Mr = job_.reduced.M, G = Sr_ * Mr;
         if (begin == end) return;
         worker_.checkpoint();
@@ -560,10 +615,9 @@ class Block {
         }
         for (const auto& row : rows_)
             for (long g = 0; g < G; ++g) totals.count[c * G + g] += row.weights[g];
-        const auto widths = Family::widths(job_.base.components);
-        std::array<double*, Family::kMoments> moments;
-        for (int m = 0; m < Family::kMoments; ++m) moments[m] = &totals.moments[m][c * G * widths[m]];
-        Family::add_moments(rows_, job_.base.components, G, job_.anchors, pass_.clusters[c] * G, moments);
+        std::vector<double*> moments;
+        for (size_t m = 0; m < totals.moments.size(); ++m) moments.push_back(&totals.moments[m][c * G * job_.emitted.widths[m]]);
+        job_.emitted.add_moments(rows_, G, pass_.clusters[c] * G, moments.data());
     }
 
     // u = w ν̂(ρ,β) c_βm η(ℓ|m;β,ρ) for all (ρ,ℓ).
@@ -580,18 +634,17 @@ class Block {
     }
 };
 
-template <class Family>
-Totals<Family> run_pass(Call& call, const Pass<Family>& pass) {
-    const Job<Family>& job = pass.job;
-    const long size = Block<Family>::block_size(pass), n_blocks = (job.base.K + size - 1) / size;
-    const long room = std::max<long>(4, kChunkBytes / std::max<long>(1, Totals<Family>::bytes(job, pass.size())));
+Totals run_pass(Call& call, const Pass& pass) {
+    const Job& job = pass.job;
+    const long size = Block::block_size(pass), n_blocks = (job.base.K + size - 1) / size;
+    const long room = std::max<long>(4, kChunkBytes / std::max<long>(1, Totals::bytes(job, pass.size())));
     const long n_chunks = std::min({n_blocks, kChunks, room});
-    std::vector<Totals<Family>> chunks(static_cast<size_t>(n_chunks), Totals<Family>(job, pass.J ? 0 : pass.size()));
-    std::vector<std::unique_ptr<Block<Family>>> blocks(static_cast<size_t>(call.n_threads));
+    std::vector<Totals> chunks(static_cast<size_t>(n_chunks), Totals(job, pass.J ? 0 : pass.size()));
+    std::vector<std::unique_ptr<Block>> blocks(static_cast<size_t>(call.n_threads));
     parallel_for(call, n_chunks, [&](long chunk, Worker& worker) {
         const Denormals flushed(Denormals::kFlush);
         auto& block = blocks[worker.index];
-        if (!block) block = std::make_unique<Block<Family>>(pass, worker);
+        if (!block) block = std::make_unique<Block>(pass, worker);
         for (long b = chunk * n_blocks / n_chunks; b < (chunk + 1) * n_blocks / n_chunks; ++b)
             block->run(b * size, std::min(job.base.K, (b + 1) * size), chunks[chunk]);
     });
@@ -599,10 +652,20 @@ Totals<Family> run_pass(Call& call, const Pass<Family>& pass) {
     return std::move(chunks[0]);
 }
 
-template <class Family>
-Job<Family> job_of(const typename Family::Models& base, const typename Family::Models& reduced, const Recursion& recursion) {
-    return {models_of<Family>(base), models_of<Family>(reduced), {}, nullptr, {}, recursion, {}, nullptr};
+// Calls work(job) with base and reduced models of the family that they belong to.
+template <class Given, class About, class Work>
+void with_job(const Given& base, const Given& reduced, const About& about, const Recursion& recursion, Work work) {
+    with_family(base, [&](auto family) {
+        using Family = decltype(family);
+        const auto b = models_of<Family>(base), r = models_of<Family>(reduced);
+        const EmittedBy<Family> emitted(b, r, about);
+        Job job{b, r, emitted, recursion};
+        work(job);
+    });
 }
+
+const double* no_anchors(const GaussianModels&) { return nullptr; }
+PartAnchors no_anchors(const PartModels&) { return {nullptr, nullptr}; }
 
 std::vector<long> numbers(long n) {
     std::vector<long> all(static_cast<size_t>(n));
@@ -610,9 +673,8 @@ std::vector<long> numbers(long n) {
     return all;
 }
 
-template <class Family>
-void expected_log_likelihoods(Call& call, const Job<Family>& job, bool diagonal, double* J) {
-    Pass<Family> pass(job, numbers(job.reduced.K), false, nullptr, nullptr, J);
+void expected_log_likelihoods(Call& call, const Job& job, bool diagonal, double* J) {
+    Pass pass(job, numbers(job.reduced.K), false, nullptr, nullptr, J);
     pass.diagonal = diagonal;
     run_pass(call, pass);
 }
@@ -625,15 +687,14 @@ struct Results {
 };
 
 // The E-step over all clusters that have weight, and over the starved ones once more.
-template <class Family>
 class EStep {
     Call& call_;
-    const Job<Family>& job_;
+    const Job& job_;
     Results& results_;
     std::vector<double> log_sum_;
 
    public:
-    EStep(Call& call, const Job<Family>& job, Results& results)
+    EStep(Call& call, const Job& job, Results& results)
         : call_(call), job_(job), results_(results), log_sum_(static_cast<size_t>(job.base.K)) {}
 
     // For the mixture of the reduced models [begin, end); returns its bound.
@@ -661,21 +722,21 @@ class EStep {
     }
 
    private:
-    Pass<Family> pass(const std::vector<long>& clusters, bool prune) {
-        return Pass<Family>(job_, clusters, prune, log_sum_.data(), results_.responsibilities, nullptr);
+    Pass pass(const std::vector<long>& clusters, bool prune) {
+        return Pass(job_, clusters, prune, log_sum_.data(), results_.responsibilities, nullptr);
     }
 
     // log z_ij of one pair.
     double log_responsibility(long i, long j) {
         std::vector<double> J(static_cast<size_t>(job_.base.K));
-        Totals<Family> unused(job_, 0);
-        const Pass<Family> one(job_, {j}, false, nullptr, nullptr, J.data());
-        Block<Family>(one, call_.caller).run(i, i + 1, unused);
+        Totals unused(job_, 0);
+        const Pass one(job_, {j}, false, nullptr, nullptr, J.data());
+        Block(one, call_.caller).run(i, i + 1, unused);
         return job_.weights.scales[i] * job_.log_weights[j] + job_.weights.counts[i] * J[i] - log_sum_[i];
     }
 
-    Totals<Family> run_clusters(const Pass<Family>& pass) {
-        Totals<Family> totals = run_pass(call_, pass);
+    Totals run_clusters(const Pass& pass) {
+        Totals totals = run_pass(call_, pass);
         results_.evaluated += totals.evaluated, results_.forwarded += totals.forwarded;
         const long S = job_.reduced.S, G = S * job_.reduced.M;
         const Sums& sums = results_.sums;
@@ -683,12 +744,12 @@ class EStep {
         write(pass, totals.start, sums.start, S);
         write(pass, totals.trans, sums.trans, S * S);
         write(pass, totals.count, sums.occupancy, G);
-        const auto widths = Family::widths(job_.reduced.components);
-        for (int m = 0; m < Family::kMoments; ++m) write(pass, totals.moments[m], sums.moments(m), G * widths[m]);
+        for (size_t m = 0; m < totals.moments.size(); ++m)
+            write(pass, totals.moments[m], sums.moments(static_cast<int>(m)), G * job_.emitted.widths[m]);
         return totals;
     }
 
-    static void write(const Pass<Family>& pass, const std::vector<double>& from, double* to, long width) {
+    static void write(const Pass& pass, const std::vector<double>& from, double* to, long width) {
         for (size_t c = 0; c < pass.size(); ++c)
             std::copy_n(&from[c * static_cast<size_t>(width)], width, to + pass.clusters[c] * width);
     }
@@ -732,8 +793,7 @@ void expected_log_likelihood(const Models& base, const Models& reduced, const Re
     if (diagonal && Kb != Kr) refuse("the diagonal of J is that of as many reduced as base models.");
     double* to = diagonal ? doubles_out(J, "J", {Kb}) : doubles_out(J, "J", {Kb, Kr});
     run_call(run, [&](Call& call) {
-        with_family(base, [&](auto family) {
-            auto job = job_of<decltype(family)>(base, reduced, recursion);
+        with_job(base, reduced, no_anchors(reduced), recursion, [&](Job& job) {
             job.whole = pieces;
             expected_log_likelihoods(call, job, diagonal, to);
         });
@@ -757,11 +817,10 @@ nb::tuple run_e_step(const Models& base, BaseWeights weights, const Models& redu
     if (carried && (n > 1 || !recursion.prune)) refuse("bounds are carried for one mixture, and where pairs may be skipped.");
     Results results{doubles_out(mass, "mass", {e.K}), z, sums};
     run_call(run, [&](Call& call) {
-        with_family(base, [&](auto family) {
-            auto job = job_of<decltype(family)>(base, reduced, recursion);
-            job.anchors = about, job.log_weights = log_w, job.whole = whole, job.carried = carried;
+        with_job(base, reduced, about, recursion, [&](Job& job) {
+            job.log_weights = log_w, job.whole = whole, job.carried = carried;
             job.weights = {weights.occupancy, weights.counts, weights.scales};
-            EStep<decltype(family)> step(call, job, results);
+            EStep step(call, job, results);
             for (long k = 0; k < n; ++k) bound[k] = step.run(k * each, (k + 1) * each);
         });
     });
