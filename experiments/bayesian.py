@@ -15,6 +15,7 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import gammaln
 from sklearn.metrics import adjusted_rand_score
 
 import vhem
@@ -76,6 +77,31 @@ def clusters(seeds: range, alike: bool) -> None:
     print(f"three clusters in {right} of {len(seeds)} studies; {np.mean(seconds):.1f} s of CPU each")
 
 
+def starts() -> None:
+    """How often 50 starts reach the best bound of 500: ten people, one to five states, full covariances."""
+    study = simulated_study(10, 20, random_state=0)
+    options = {"groups": study.sequences.groups, "covariance_type": "full", "method": "vb", "hyperparameters": "data"}
+    bounds = {
+        (n, seed): vhem.fit_hmms(
+            study.sequences, range(1, 6), n_init=n, n_jobs=1, random_state=seed, return_report=True, **options
+        )[1].lower_bounds
+        for n, seed in ((50, 0), (500, 1))
+    }  # fmt: skip
+    few, many = bounds[50, 0], bounds[500, 1]
+    behind = np.maximum(many - few, 0.0)
+    for k in range(few.shape[1]):
+        reached = int((behind[:, k] < 0.1).sum())
+        gap = behind[:, k].max()
+        print(f"{k + 1} states: 50 starts reach 500 for {reached} of {len(few)} people; largest gap {gap:.3f} nats")
+    same = (few + _orders(few)).argmax(axis=1) == (many + _orders(many)).argmax(axis=1)
+    print(f"the same number of states is chosen for {int(same.sum())} of {len(same)} people")
+
+
+def _orders(bounds: np.ndarray) -> np.ndarray:
+    """Return ln K! of one to so many states."""
+    return gammaln(np.arange(bounds.shape[1]) + 2.0)
+
+
 def speed() -> None:
     """CPU seconds on one thread."""
     study = simulated_study(10, 20, random_state=0)
@@ -107,7 +133,7 @@ def speed() -> None:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("states", "clusters", "speed"))
+    parser.add_argument("part", choices=("states", "clusters", "starts", "speed"))
     parser.add_argument("--seeds", default="1000-1009")
     parser.add_argument("--alike", action="store_true", help="people of a kind share one HMM")
     given = parser.parse_args()
@@ -115,6 +141,8 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if given.part == "speed":
         speed()
+    elif given.part == "starts":
+        starts()
     elif given.part == "states":
         states(range(low, high + 1))
     else:

@@ -82,12 +82,13 @@ def test_numbers_of_states_and_clusters_by_variational_bayes(study, tmp_path):
 
 
 def test_the_number_of_states_may_be_left_to_the_clusters(study, tmp_path):
-    run("cluster", study[0], "--values", "x,y", "--states", "auto", "--clusters", 3, "-o", tmp_path / "out")
+    done = run("cluster", study[0], "--values", "x,y", "--states", "auto", "--clusters", 3, "-o", tmp_path / "out")
     folder = RunFolder(tmp_path / "out")
     sequences = vhem.read_sequences(study[0], values=["x", "y"])
     wanted = vhem.SequenceClustering(3, "auto", random_state=0).choose_shape(sequences, sequences.groups)
     assert set(folder.hmms.n_states.tolist()) == set(folder.centers.n_states.tolist()) == {wanted.n_states}
     assert folder.topology == wanted.topology
+    assert f"Chosen by BIC: {wanted.n_states} states per HMM, {wanted.topology}." in done.output
     assert adjusted_rand_score(study[1].strategies, folder.labels.labels) == 1.0
 
 

@@ -10,7 +10,9 @@ from typer.testing import CliRunner
 
 from vhem import H3M, HMM, VHEM, SequenceClustering
 from vhem.cli import app
+from vhem.cli.run_folder import RunFolder
 from vhem.datasets import simulated_study
+from vhem.inference import comparison
 
 
 def run(*words):
@@ -60,6 +62,39 @@ def test_compare_writes_what_a_paper_needs(folder):
     again = run("report", folder / "out")
     assert "are about other clusters" in again.output
     assert '<section id="statistics"' not in (folder / "out" / "report.html").read_text()
+
+
+def test_names_of_clusters_reach_labels_and_tables(folder):
+    """Names given to a report stay in labels.csv, and go on to tables and later reports; an empty one removes them."""
+    out = folder / "out"
+    before = (out / "labels.csv").read_text()
+    done = run("report", out, "--cluster-name", "=left", "--cluster-name", "right", "--quiet")
+    assert (done.exit_code, done.output) == (0, "")
+    header, *rows = (out / "labels.csv").read_text().splitlines()
+    assert header == "id,cluster,probability,p1,p2,name"
+    assert {row.rpartition(",")[2] for row in rows} == {"'=left", "right"}
+    assert RunFolder(out).labels.names == ["=left", "right"]
+    told = run("associate", out, "--table", folder / "people.csv", "--bootstrap", 0, "--quiet", "-o", folder / "named")
+    assert "cluster 1 (=left)" in told.output
+    assert "Cluster 1 (=left); cluster 2 (right)." in told.output
+    run("report", out, "--quiet")
+    assert "=left" in (out / "report.html").read_text()
+    run("report", out, "--cluster-name", "", "--quiet")
+    assert (out / "labels.csv").read_text() == before
+
+
+def test_a_stopped_comparison_keeps_what_is_known(folder, monkeypatch, tmp_path):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(comparison, "bootstrap_test", stopped)
+    done = run("compare", folder / "out", "--folds", 2, "--quiet", "--jobs", 1, "--no-figures", "-o", tmp_path)
+    assert done.exit_code == 130
+    assert f"interrupted. All but the bootstrap is in {tmp_path}." in done.output
+    assert (tmp_path / "cross_fitted.csv").is_file()
+    assert not (tmp_path / "bootstrap.csv").exists()
+    assert "This was stopped before the parametric bootstrap" in (tmp_path / "results.txt").read_text()
+    assert "bootstrap: " not in (tmp_path / "methods.txt").read_text()
 
 
 def test_associate_tests_a_table_of_people(folder):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -132,6 +133,10 @@ def test_differences_are_found_where_they_are():
     assert named["state 1: observations per visit"].clear
     with pytest.raises(InputError, match="labels has 3 entries for 16 people"):
         cluster_differences(centers, [0, 1, 0], arrays, owner)
+    with pytest.raises(TypeError, match="give a fitted clustering instead of its centres"):
+        cluster_differences(centers, None, arrays, owner)
+    fit = SimpleNamespace(centers_=centers, labels_=np.arange(16) % 2)
+    assert cluster_differences(fit, None, arrays, owner, ["x"], 60)[0].states == found.states
 
 
 FAMILIES = {

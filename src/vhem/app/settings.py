@@ -251,4 +251,6 @@ def report_command(out: Path, look: dict[str, Any], picture: Path | None, title:
             said.append(f"--{name}={','.join(f'{edge:g}' for edge in look[name])}")
     for name, option in (("names", "--cluster-name"), ("colors", "--color")):
         said += [f"{option}={value}" for value in look.get(name, [])]
+    if look.get("names") == []:
+        said.append("--cluster-name=")  # names that were given before are removed
     return said

@@ -15,7 +15,7 @@ from vhem.cli.statistics import PeopleTable, StatisticsRun, key_column, table_of
 from vhem.inference import Comparison
 from vhem.inference import associate as tested
 from vhem.inference.comparison import key_of
-from vhem.inference.tables import Table
+from vhem.inference.tables import Table, with_cluster_names
 from vhem.paper import write_comparison
 
 
@@ -67,10 +67,11 @@ def associate(
             callback=lambda done: session.update(done, "bootstrap"),
         )  # fmt: skip
         members = found.members
-        said = Comparison([result.table()], [result.sentence()], [], key_of(members.ids, members.labels))
+        tables = with_cluster_names([result.table()], found.run.labels.names)
+        said = Comparison(tables, [result.sentence()], [], key_of(members.ids, members.labels))
         files = write_comparison(target, said, result.methods())
-    numbers = {"sentence": result.sentence(), "table": result.table()._asdict(), "files": [str(path) for path in files]}
-    show(_text(result.table(), result.sentence(), files), numbers, run.json)
+    numbers = {"sentence": result.sentence(), "table": tables[0]._asdict(), "files": [str(path) for path in files]}
+    show(_text(tables[0], result.sentence(), files), numbers, run.json)
 
 
 def _text(table: Table, sentence: str, files: list[Path]) -> str:

@@ -10,6 +10,7 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
 from vhem._support.errors import InputError, warn
+from vhem._support.phrases import Count
 from vhem.bayes.about_centers import dispersion_of_members, with_posterior
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import chosen_tau, read_sequences_or_hmms
@@ -111,6 +112,7 @@ def cluster(
         candidates = [1] if clusters == "auto" else several("--clusters", clusters)
         writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_or_hmms(data, table.reading())
+        chosen = learning.states == "auto" and isinstance(found.content, Sequences)
         learning = with_chosen_states(learning, found, max(candidates), run)
         hmms = learned(found, out, learning, run, session)
         length, why = chosen_tau(tau, found)
@@ -134,7 +136,8 @@ def cluster(
         if isinstance(found.content, Sequences) and (probable is not None or learning.method == "vb"):
             final.centers_ = _with_uncertainty(final, found.content, hmms, learning)
         warn_of_pieces(final, hmms, length)
-        made = _Made(found, hmms, fit, final, compared, probable, length)
+        shape = {"states": int(learning.states), "topology": learning.topology} if chosen else None
+        made = _Made(found, hmms, fit, final, compared, probable, length, shape)
         numbers = made.numbers() | {"notes": session.gather_warnings()}
         text = made.text(why)
         made.write(writer, text, numbers)
@@ -152,6 +155,7 @@ class _Made(NamedTuple):
     compared: ClusterNumbers | None
     probable: VBHEM | None
     length: int
+    shape: dict[str, Any] | None  #: the number of states and the topology, if they were chosen
 
     def clusters(self) -> list[dict[str, Any]]:
         """Return the clusters, their members and centres."""
@@ -168,6 +172,7 @@ class _Made(NamedTuple):
             "input": summary.of_input(self.found),
             "numbers": None if self.compared is None else as_lists(self.compared),
             "probabilities": None if self.probable is None else probabilities_of(self.probable),
+            "shape": self.shape,
             "tau": self.length,
             "lower_bound": fit.lower_bound_,
             "iterations": fit.n_iter_,
@@ -181,6 +186,7 @@ class _Made(NamedTuple):
         """Return the summary in words; `why` says why tau is what it is."""
         fit, found = self.fit, self.found
         text = f"{summary.input_text(found)}\n{_choice_text(self.compared)}{probabilities_text(self.probable)}"
+        text += _shape_text(self.shape)
         text += f"{len(self.hmms)} HMMs in {fit.n_clusters} clusters (tau {self.length}{why}).\n"
         refined = _agreement_text(fit, self.final) if isinstance(self.final, SequenceClustering) else ""
         text += f"{summary.restarts_text(fit)}{refined}\n"
@@ -200,6 +206,13 @@ def warn_of_pieces(final: VHEM | SequenceClustering, hmms: H3M, length: int) -> 
     """Warn about centres that join unlike members."""
     for found in disconnected_centers(final.centers_, length, hmms, final.labels_):
         warn(found.warning())
+
+
+def _shape_text(shape: dict[str, Any] | None) -> str:
+    """Say how many states and which topology were chosen."""
+    if shape is None:
+        return ""
+    return f"Chosen by BIC: {format(Count(shape['states']), 'state')} per HMM, {shape['topology']}.\n"
 
 
 def _choice_text(compared: ClusterNumbers | None) -> str:

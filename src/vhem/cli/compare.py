@@ -11,13 +11,14 @@ import typer
 
 from vhem.cli.naming import Doing
 from vhem.cli.run_folder import COMPARE, RunFolder
-from vhem.cli.session import Session, show
+from vhem.cli.session import Session, remember, show
 from vhem.cli.shared import RunOptions, expanded
 from vhem.cli.statistics import PeopleTable, StatisticsRun, classes_of
 from vhem.emissions import Gaussian
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.inference import Comparison, compare_clusters, compare_groups, group_gain_test
 from vhem.inference.permutations import design_of
+from vhem.inference.tables import with_cluster_names
 from vhem.models.marginals import family_of
 from vhem.paper import methods_paragraph, write_comparison
 from vhem.paper.write import what_is_missing
@@ -60,14 +61,19 @@ def compare(
         design_of(groups, len(groups))  # what cannot be compared is said at once, not after minutes
     with Session(run.quiet, run.progress) as session:
         session.begin("comparing clusters", Doing.CLUSTERING)
-        model = found.estimator(run.seed, run.jobs)
-        result = compare_clusters(
-            model, found.members, found.run.centers, found.run.hmms, found.sequences, found.owners,
-            found.run.feature_names, bootstrap, folds, run.seed, _watch(session, bootstrap, folds),
-        )  # fmt: skip
+        model, known = found.estimator(run.seed, run.jobs), list[Comparison]()
+        try:
+            result = compare_clusters(
+                model, found.members, found.run.centers, found.run.hmms, found.sequences, found.owners,
+                found.run.feature_names, bootstrap, folds, run.seed, _watch(session, bootstrap, folds), known.append,
+            )  # fmt: skip
+        except KeyboardInterrupt:
+            _keep(known, found, model, target)
+            raise
         if groups is not None:
             result = _with_groups(result, found, groups, run.seed, session)
-        result = result._replace(warnings=[*result.warnings, *session.gather_warnings()])
+        tables = with_cluster_names(result.tables, found.run.labels.names)
+        result = result._replace(tables=tables, warnings=[*result.warnings, *session.gather_warnings()])
         files = write_comparison(target, result, _methods(model, found, result.tests))
         if figures:
             files += _figures(found, target)
@@ -76,6 +82,13 @@ def compare(
         lines.append(f"note: {missing}.")
     show("\n".join(lines), {"results": result.sentences, "warnings": result.warnings,
                             "files": [str(path) for path in files]}, run.json)  # fmt: skip
+
+
+def _keep(known: list[Comparison], found: StatisticsRun, model: SequenceClustering, target: Path) -> None:
+    """Write what was known before the bootstrap was stopped."""
+    for part in known:
+        write_comparison(target, part, _methods(model, found, part.tests))
+        remember(f"All but the bootstrap is in {target}.")
 
 
 def _watch(session: Session, bootstrap: int, folds: int) -> Callable[[str, float], None]:

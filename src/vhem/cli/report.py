@@ -50,7 +50,10 @@ def report(
     extent: Extent = None,
     cluster_name: Annotated[
         list[str] | None,
-        typer.Option(help="Name of cluster 1, then of cluster 2, …: repeat the option.", show_default=False),
+        typer.Option(
+            help="Name of cluster 1, then of cluster 2, …: repeat the option. Kept in labels.csv, for tables too.",
+            show_default=False,
+        ),
     ] = None,
     color: Annotated[
         list[str] | None,
@@ -63,6 +66,7 @@ def report(
     sequences: Annotated[bool, typer.Option(help="Show the sequences, which are read again from their file.")] = True,
     max_megabytes: Annotated[float, typer.Option(help="Maximum size of the file.")] = 5.0,
     open_it: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")] = False,
 ) -> None:
     """Write what a run found to one HTML file, to be explored in a browser, without a network.
 
@@ -87,11 +91,14 @@ def report(
         warnings=content.run.warnings,
         max_megabytes=max_megabytes,
         notes=notes,
-        look=Look(cluster_name or [], color or [], edges(crop, "--crop")),
+        look=Look(run.labels.names if cluster_name is None else cluster_name, color or [], edges(crop, "--crop")),
     )
-    for note in notes:
-        typer.echo(f"note: {note}", err=True)
-    typer.echo(f"Written: {path}")
+    if cluster_name is not None:
+        run.name_clusters(cluster_name)
+    if not quiet:
+        for note in notes:
+            typer.echo(f"note: {note}", err=True)
+        typer.echo(f"Written: {path}")
     if open_it:
         webbrowser.open(Path(path).resolve().as_uri())
 

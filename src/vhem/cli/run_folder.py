@@ -13,7 +13,8 @@ centers.vhem    cluster, H3M: the centre of each cluster, with the clusters' wei
                 tree,    of `mixture`, its components
                 mixture
 labels.csv      the same columns id, cluster (1, 2, …), probability, and p1, p2, …: the probability of each cluster;
-                of data in parts, also part: the file, since ids of two files may be equal.
+                of data in parts, also part: the file, since ids of two files may be equal. Last, name: of the cluster,
+                if `vhem report --cluster-name` or the app gave it one.
                          Rows in the order of hmms.vhem; of `mixture`, one per sequence. Of `tree`: id and a column
                          level1, level2, … per level, from the lowest
 restarts.json   cluster, how each restart of the clustering went: init, bounds (one per iteration) and converged; of
@@ -33,7 +34,7 @@ import csv
 import dataclasses
 import json
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -61,6 +62,7 @@ from vhem.studies.results import provenance
 RUN, SUMMARY_TEXT, SUMMARY_JSON = "run.toml", "summary.txt", "summary.json"
 HMMS, CENTERS, TREE, LABELS = "hmms.vhem", "centers.vhem", "tree.vhem", "labels.csv"
 RESTARTS, REPORT, PICTURES = "restarts.json", "report.html", "pictures"
+NAME = "name"  # the column of labels.csv with the names of clusters, if they have any
 COMPARE, ASSOCIATE = "compare", "associate"  # folders of statistics
 _DRAWN = ("centers*", "cluster[0-9]*", "responsibilities", "hierarchy")  # in the folder of pictures
 _WITHOUT_EFFECT = ("jobs", "dask", "checkpoint_every")  # options that do not change the result
@@ -72,6 +74,7 @@ class Labels(NamedTuple):
     ids: list[str]  #: as text, in the order of the rows
     labels: IntArray  #: (n,) clusters from 0; of a tree, (n, levels), the lowest level first
     responsibilities: FloatArray | None  #: (n, K) probability of each cluster; none for a tree
+    names: list[str]  #: of the clusters, "" if one has none; empty if none has
 
 
 T = TypeVar("T")
@@ -163,10 +166,28 @@ class RunFolder:
             header, *rows = list(csv.reader(file))
         ids = [as_written(row[0]) for row in rows]
         if header[1] != "cluster":
-            return Labels(ids, np.array([[int(k) - 1 for k in row[1:]] for row in rows]), None)
-        end = len(header) - (header[-1] == "part")
+            return Labels(ids, np.array([[int(k) - 1 for k in row[1:]] for row in rows]), None, [])
+        end = len(header) - (header[-1] in (NAME, "part"))
         shares = np.array([[float(p) for p in row[3:end]] for row in rows])
-        return Labels(ids, np.array([int(row[1]) - 1 for row in rows]), shares)
+        labels = np.array([int(row[1]) - 1 for row in rows])
+        names = {k: as_written(row[-1]) for k, row in zip(labels, rows, strict=True)} if header[-1] == NAME else {}
+        return Labels(ids, labels, shares, [names.get(k, "") for k in range(end - 3)] if names else [])
+
+    def name_clusters(self, names: Sequence[str]) -> None:
+        """Write the names of the clusters to labels.csv, in a last column; cluster 1 has the first name."""
+        path = self._file(LABELS)
+        with open(path, newline="", encoding="utf-8") as file:
+            header, *rows = list(csv.reader(file))
+        if header[1] != "cluster" or header[-1] == "part":  # a tree, or sequences in parts
+            return
+        end = len(header) - (header[-1] == NAME)
+        called = {str(k + 1): harmless(name) for k, name in enumerate(names)}
+        with atomic_write(path, "w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            last = [NAME] if any(names) else []
+            writer.writerow(header[:end] + last)
+            writer.writerows(row[:end] + [called.get(row[1], "")] * len(last) for row in rows)
+        self.__dict__.pop("labels", None)
 
     def sequences(self) -> Sequences:
         """Read the run's sequences again; they are not kept, since they may be large."""

@@ -33,6 +33,11 @@ NAIVE = (
 )
 
 
+STOPPED = (
+    "This was stopped before the parametric bootstrap: whether there are kinds rather than a continuum was not tested."
+)
+
+
 class Comparison(NamedTuple):
     """What can be said about a clustering."""
 
@@ -77,6 +82,7 @@ def compare_clusters(
     n_folds: int = 5,
     random_state: int = 0,
     callback: Callable[[str, float], None] | None = None,
+    keep: Callable[[Comparison], None] | None = None,
 ) -> Comparison:
     """Say everything about a clustering of sequences that can be said without knowing more about the people.
 
@@ -102,6 +108,8 @@ def compare_clusters(
         Seed.
     callback : callable, optional
         Called with what is being done, and the share of it that is done.
+    keep : callable, optional
+        Called with all but the bootstrap, which takes longest and comes last.
 
     Returns
     -------
@@ -129,42 +137,40 @@ def compare_clusters(
     scores = subject_scores(centers, data, owner)
     order = {str(name): k for k, name in enumerate(members.ids)}
     labels = np.array([members.labels[order[str(name)]] for name in scores.ids])
-    crossed, null = _tests(estimator, data, owner, n_bootstrap, n_folds, random_state, callback)
+    watch = _watched(callback)
+    crossed = cross_fitted_test(
+        estimator, data, owner, n_folds, random_state=random_state, callback=watch("cross-fitting")
+    )
     differences = cluster_differences(centers, labels, data, owner, names, max(n_bootstrap, 10), random_state)
     quality = clustering_quality(members, hmms, length)
-    tables = [crossed.table(), null.table(), *(pair.table() for pair in differences)]
-    tables += [
+    tables = [
+        crossed.table(),
+        *(pair.table() for pair in differences),
         description_table(centers, length),
         path_table(centers, length),
         quality.table(),
         _scale_table(scores, labels),
         *_naive(scores, labels),
     ]
-    said = [crossed.sentence(), null.sentence(), _verdict(crossed, null), quality.sentence()]
-    said += [pair.sentence() for pair in differences]
+    said = [crossed.sentence(), quality.sentence(), *(pair.sentence() for pair in differences)]
     joined = [found.sentence() for found in disconnected_centers(centers, length, hmms, members.labels)]
     notes = [f"{said[0].upper()}{said[1:]}" for said in joined]
-    facts = {
-        "n_folds": crossed.n_folds,
-        "n_permutations": crossed.n_permutations,
-        "n_bootstrap": len(null.null_gains),
-        "seed": random_state,
-    }
-    return Comparison(tables, said, notes, key_of(members.ids, members.labels), facts)
-
-
-def _tests(
-    estimator: SequenceClustering, data: Any, owner: list[Any], n_bootstrap: int, n_folds: int, seed: int,
-    callback: Callable[[str, float], None] | None,
-) -> tuple[CrossFitted, BootstrapTest]:  # fmt: skip
-    def watch(what: str) -> Callable[[float], None] | None:
-        return None if callback is None else lambda done: callback(what, done)
-
-    crossed = cross_fitted_test(estimator, data, owner, n_folds, random_state=seed, callback=watch("cross-fitting"))
+    facts = {"n_folds": crossed.n_folds, "n_permutations": crossed.n_permutations, "seed": random_state}
+    known = Comparison(tables, said, notes, key_of(members.ids, members.labels), facts)
+    if keep is not None:
+        keep(known._replace(warnings=[*notes, STOPPED]))
     null = bootstrap_test(
-        estimator, data, owner, n_bootstrap=n_bootstrap, random_state=seed, callback=watch("bootstrap")
+        estimator, data, owner, n_bootstrap=n_bootstrap, random_state=random_state, callback=watch("bootstrap")
     )
-    return crossed, null
+    return known._replace(
+        tables=[tables[0], null.table(), *tables[1:]],
+        sentences=[said[0], null.sentence(), _verdict(crossed, null), *said[1:]],
+        tests={**facts, "n_bootstrap": len(null.null_gains)},
+    )
+
+
+def _watched(callback: Callable[[str, float], None] | None) -> Callable[[str], Callable[[float], None] | None]:
+    return lambda what: None if callback is None else lambda done: callback(what, done)
 
 
 def _verdict(crossed: CrossFitted, null: BootstrapTest) -> str:

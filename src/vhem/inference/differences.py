@@ -14,7 +14,7 @@ from scipy.special import xlogy
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_integer
-from vhem._support.errors import InputError
+from vhem._support.errors import InputError, InputTypeError
 from vhem._support.randomness import RandomState, generator
 from vhem.em.parameters import documented
 from vhem.emissions import Number
@@ -108,8 +108,8 @@ class ClusterDifference(NamedTuple):
 
 @documented
 def cluster_differences(
-    centers: H3M,
-    labels: Sequence[int] | IntArray,
+    centers: Any,
+    labels: Sequence[int] | IntArray | None,
     sequences: SequencesLike,
     groups: Iterable[Any] | None = None,
     names: Sequence[str] | None = None,
@@ -121,10 +121,10 @@ def cluster_differences(
 
     Parameters
     ----------
-    centers : H3M
-        The centres.
-    labels : array of shape (n,)
-        The cluster of each person, in the order of the persons' first sequences.
+    centers : H3M or fitted estimator
+        The centres, or a clustering that has them.
+    labels : array of shape (n,), or None
+        The cluster of each person, in the order of the persons' first sequences. None: those of the clustering.
     <sequences>
     <people>
     names : list of str, optional
@@ -147,13 +147,13 @@ def cluster_differences(
     >>> study = simulated_study(n_viewers=18)
     >>> people = study.sequences.groups
     >>> fit = SequenceClustering(2, random_state=0).fit(study.sequences, groups=people)
-    >>> found = cluster_differences(fit.centers_, fit.labels_, study.sequences, n_bootstrap=20)[0]
+    >>> found = cluster_differences(fit, None, study.sequences, n_bootstrap=20)[0]
     >>> [estimate.what for estimate in found.estimates][:2]
     ['state 1: x1', 'state 1: x2']
     """
-    h3m, rng = check_h3m("centers", centers), generator(random_state)
+    h3m, rng = check_h3m("centers", getattr(centers, "centers_", centers)), generator(random_state)
     study = Study.of(h3m.coded(sequences), groups)
-    kinds = np.asarray(labels)
+    kinds = np.asarray(_labels_of(centers) if labels is None else labels)
     if len(kinds) != study.n:
         raise InputError("labels has {k} entries for {n} people", "give one for each", k=len(kinds), n=study.n)
     columns = list(names or h3m.channels)
@@ -163,6 +163,13 @@ def cluster_differences(
     members = {k: np.flatnonzero(kinds == k) for k in large}
     drawn = {k: Drawn(_resampled(h3m[k], study, members[k], n, rng, n_jobs), len(members[k])) for k in large}
     return [_compared(a, b, h3m, drawn, columns, length) for a, b in itertools.combinations(large, 2)]
+
+
+def _labels_of(fit: Any) -> IntArray:
+    if not hasattr(fit, "labels_"):
+        raise InputTypeError("{labels} must be given with centres", "give a fitted clustering instead of its centres")
+    labels: IntArray = fit.labels_
+    return labels
 
 
 def _resampled(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 
@@ -14,6 +15,25 @@ class Table(NamedTuple):
     columns: list[str]
     rows: list[list[str]]
     note: str = ""  #: what a reader must know, below the table
+
+
+def with_cluster_names(tables: list[Table], names: Sequence[str]) -> list[Table]:
+    """Return tables whose columns about single clusters have the clusters' names, and a note that says all of them.
+
+    Examples
+    --------
+    >>> table = Table("t", "T", ["n", "cluster 1", "cluster 2"], [])
+    >>> with_cluster_names([table], ["holistic", ""])[0].columns
+    ['n', 'cluster 1 (holistic)', 'cluster 2']
+    """
+    called = {f"cluster {k + 1}": f"cluster {k + 1} ({name})" for k, name in enumerate(names) if name}
+    note = "; ".join(called.values()).replace("c", "C", 1)
+    return [
+        table._replace(
+            columns=[called.get(column, column) for column in table.columns], note=f"{table.note} {note}.".strip()
+        )
+        for table in tables
+    ] if called else tables  # fmt: skip
 
 
 def number(value: float | None, digits: int = 3) -> str:

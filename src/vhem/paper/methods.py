@@ -46,7 +46,7 @@ def methods_paragraph(settings: dict[str, Any], facts: dict[str, Any], tests: Ma
         f"{settings['n_clusters']} clusters, each represented by a hidden Markov model (vhem {VERSION}; variational "
         f"hierarchical EM, Coviello, Chan & Lanckriet, 2014, refined on the sequences; random seed "
         f"{settings.get('random_state', 'not set')}).{_chosen(facts)} "
-        f"{_crossed(tests)} {_drawn(tests)} {_groups(tests)}"
+        f"{_crossed(tests)}{_drawn(tests)} {_groups(tests)}"
         "Intervals are 95 % intervals; those of differences between clusters are based on a bootstrap of people. "
         f"p-values of several comparisons were corrected by Holm's method. {_versions()}"
     )
@@ -83,8 +83,10 @@ def _chosen(facts: dict[str, Any]) -> str:
 
 
 def _drawn(tests: Mapping[str, Any]) -> str:
+    if "n_bootstrap" not in tests:  # stopped before
+        return ""
     return (
-        "Whether there are clusters rather than a continuum was tested by a parametric bootstrap: "
+        " Whether there are clusters rather than a continuum was tested by a parametric bootstrap: "
         f"{tests['n_bootstrap']} data sets of the same size were drawn from a single cluster of people whose emissions "
         "and transitions vary as in the data, and the whole clustering was run on each "
         f"(seed {tests['seed']})."

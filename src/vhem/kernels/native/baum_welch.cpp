@@ -193,7 +193,8 @@ class EStep {
             if (!fits(longest)) return false;
             together += longest;
         }
-        return together <= kShortSequence || together * kLanes <= 3 * all;
+        // An iteration outside the engine costs as much as thousands of frames in a single lane.
+        return together <= 5 * kShortSequence || together * kLanes <= 3 * all;
     }
 
     bool fits(long T) const {
