@@ -28,7 +28,7 @@ from vhem.emissions import Gaussian
 from vhem.kernels.models import Models
 
 _EM_ITERATIONS, _MORE_ITERATIONS = 5, 20  # of EM on the sequences: of every candidate, and of the best
-_ITERATIONS, _LAST_ITERATIONS = 5, 10  # with varying items: of every candidate, and more of the best
+_LAST_ITERATIONS = 10  # with varying items, of the best candidate
 _STARTS = 3  # of the HMM of each part
 _TOL = 1e-4
 _MUCH_WORK = 250_000  # frames × clusters above which the search is shorter
@@ -61,16 +61,17 @@ class Polish:
     batch: Batch
     plan: FitPlan
     n_clusters: int
+    n_varied: int = 5  #: iterations of every candidate with items that vary about their cluster's HMM
     tell: Callable[[str, float], None] = lambda *_: None
 
     @property
     def may_vary(self) -> bool:
-        """Whether there is a model of items that vary, and memory for it."""
+        """Whether items are to vary, and there is a model for it, and memory."""
         shape, batch = self.plan.shape, self.batch
         d = batch.X.shape[1] if shape.covariance_type == "diag" else batch.X.shape[1] ** 2
         numbers = len(batch.ids) * self.n_clusters * shape.n_states * (shape.n_states + 4 * d)
         plain = isinstance(batch.emissions, Gaussian) and batch.cases is None
-        return plain and shape.n_mix == 1 and numbers <= _MOST_NUMBERS
+        return self.n_varied > 0 and plain and shape.n_mix == 1 and numbers <= _MOST_NUMBERS
 
     def learned(self, partitions: dict[str, IntArray], rng: np.random.Generator) -> list[Candidate]:
         """Return a candidate for each partition; equal ones are learned once, and vote as often as they were found."""
@@ -91,7 +92,7 @@ class Polish:
         z, weights = done.expected.responsibilities, done.state.weights[0]
         made = Candidate(name, labels, z.argmax(axis=1), done.state.models, weights, z, done.bounds[-1])
         self.tell("em", made.objective)
-        return self._varied(made, _ITERATIONS) if self.may_vary else made
+        return self._varied(made, self.n_varied) if self.may_vary else made
 
     def searched(self, candidates: list[Candidate], rng: np.random.Generator) -> list[Candidate]:
         """Return the candidates, and a better one if families other than Gaussians make a search worth its time.

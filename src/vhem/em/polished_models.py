@@ -22,6 +22,7 @@ from vhem.models.evidence import Evidence
 
 _COPIES = 4  # of the sequences of other families than Gaussians, each with a quarter of the weight
 _WARD = 0.5  # votes of Ward's parts, against one for what was learned from them: HMMs know less than sequences
+_VARIED = 3  # iterations with items that vary; with full covariances they took most of the time and gained nothing
 _LIMITS = Limits(max_iter=20, tol=1e-4)
 
 
@@ -45,7 +46,9 @@ def polished(
     """
     K, gaussian = shape.n_clusters, isinstance(base.models.components, Gaussian)
     batch = retold(base.models, evidence, rng, 1 if gaussian else _COPIES)._replace(cases=cases)
-    polish = Polish(batch=batch, plan=_plan(base.models, shape, n_threads), n_clusters=K)
+    plan = _plan(base.models, shape, n_threads)
+    n_varied = _VARIED if plan.shape.covariance_type == "diag" else 0
+    polish = Polish(batch=batch, plan=plan, n_clusters=K, n_varied=n_varied)
     best = elected(polish.learned(ward_partitions(_apart(base, n_threads), K), rng), _WARD)
     if not gaussian:
         return PolishedModels(best.models, best.responsibilities)
