@@ -67,8 +67,10 @@ def build_wheel(source: Path, version: str, folder: Path, tools: Path) -> None:
     python = environment(folder / f"build-{version}", interpreter, "pip>=24")
     compilers = {"CC": compiler(folder, tools, "cc"), "CXX": compiler(folder, tools, "c++")}
     settings = (f"--config-settings=cmake.define.VHEM_ENGINES={ENGINES}",)
-    run(python, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", raw, *settings, source, env=compilers)
+    run(python, "-m", "pip", "wheel", "--verbose", "--no-deps", "--wheel-dir", raw, *settings, source, env=compilers)
     (wheel,) = raw.glob("*.whl")
+    if "none-any" in wheel.name:
+        sys.exit("The kernels did not compile (see above): this is the wheel for machines without a compiler.")
     run(tools, "-m", "auditwheel", "repair", "--plat", PLATFORM, "--wheel-dir", DIST, wheel, env=path_of(tools))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from vhem._support.phrases import Count
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import read_sequences_only
 from vhem.cli.learning import forget_parts, learned
@@ -44,8 +45,8 @@ def fit(
             "states": {str(s): n for s, n in sizes.items()},
             "notes": session.gather_warnings(),
         }
-        spread = ", ".join(f"{n} with {s} state{'s' * (s > 1)}" for s, n in sizes.items())
-        text = f"{summary.input_text(found)}\n{len(hmms)} HMMs learned: {spread}."
+        spread = ", ".join(f"{n} with {Count(s):state}" for s, n in sizes.items())
+        text = f"{summary.input_text(found)}\n{Count(len(hmms)):HMM} learned: {spread}."
         writer.begin(found.feature_names, found.typical_length)
         writer.model(HMMS, hmms)
         writer.finish(text, numbers)
