@@ -59,7 +59,7 @@ def matrix(results: Results, methods: list[str], score: str = "ari") -> FloatArr
 
 def all_tables(plain: Results, troubled: dict[str, Results], apart: Results, methods: list[str]) -> dict[str, str]:
     """Return every table, by its heading."""
-    made = {"In short": in_short(plain, methods)} if len(methods) > 2 and len(plain) > 1 else {}
+    made = {"Average ranks": ranked(plain, methods)} if len(methods) > 2 and len(plain) > 1 else {}
     archives = {s: rows for s, rows in plain.items() if s in LABELLED_SERIES}
     others = {s: rows for s, rows in plain.items() if s not in archives}
     for score, title in (("ari", "Adjusted Rand index"), ("nmi", "Normalised mutual information"),
@@ -76,7 +76,7 @@ def all_tables(plain: Results, troubled: dict[str, Results], apart: Results, met
     return made
 
 
-def in_short(plain: Results, methods: list[str]) -> str:
+def ranked(plain: Results, methods: list[str]) -> str:
     """Return average ranks, and on how many sets a method is best and finishes."""
     scores = matrix(plain, methods)
     ranks = average_ranks(scores).average
@@ -110,7 +110,7 @@ def _worse(plain: Results, troubled: dict[str, Results], methods: list[str]) -> 
 def _cell(sets: list[Rows], score: str = "ari") -> str:
     """Return the mean over seeds, then over sets, with its standard error; how many seeds, if fewer than ten."""
     values = [[row[score] for row in rows if score in row] for rows in sets]
-    if not all(values):
+    if not values or not all(values):
         reasons = [row["failed"] for rows in sets for row in rows if "failed" in row]
         return _brief(reasons[0]) if reasons else "–"
     errors = [np.std(v, ddof=1) / np.sqrt(len(v)) for v in values if len(v) > 1]
