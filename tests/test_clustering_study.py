@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ from vhem.datasets.labelled_series import LABELLED_SERIES, read_ts
 from vhem.studies import clustering
 from vhem.studies.clustering_data import SETS, TROUBLES, Items, simulated
 from vhem.studies.clustering_methods import METHODS, stretched
+from vhem.studies.clustering_tables import all_tables
 from vhem.studies.ranks import average_ranks, cliques, draw_ranks
 
+ROOT = Path(__file__).parents[1]
 OURS = ("SequenceClustering", "VHEM on HMMs", "EM-H3M", "SC-PPK")
 TRIVIAL = ("k-means, mean and sd", "k-means, resampled")
 
@@ -122,6 +126,17 @@ def test_a_small_study(tmp_path, monkeypatch):
     assert "stale" not in renewed
     assert "Words.\n\n| method | missing values |" in renewed
     assert renewed.endswith("|\n\nAfter.\n")
+
+
+@pytest.mark.parametrize("page", ["docs/benchmarks.md", "README.md"])
+def test_pages_show_what_the_json_says(page):
+    kept = json.loads((ROOT / "docs/studies/clustering.json").read_text(encoding="utf-8"))
+    tables = all_tables(kept["plain"], kept["troubled"], kept["apart"], list(METHODS))
+    text = (ROOT / page).read_text(encoding="utf-8")
+    shown = {title: table for title, table in tables.items() if f"# {title}\n" in text}
+    assert "Average ranks" in shown
+    for title, table in shown.items():
+        assert table in text, f"{title}: run vhem experiment clustering -o docs/studies --page {page}"
 
 
 def test_a_method_that_takes_too_long_is_stopped():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 
 from vhem.studies import few_labels
 from vhem.studies.clustering_data import Items
+
+ROOT = Path(__file__).parents[1]
 
 
 def two_kinds(seed):
@@ -41,3 +45,10 @@ def test_examples_and_the_rest_are_apart():
     seen = {x.tobytes() for x in s.train}
     assert not any(x.tobytes() in seen for x in s.test)
     np.testing.assert_allclose(np.concatenate(s.train).std(axis=0), 1.0)
+
+
+def test_the_page_shows_what_the_json_says():
+    kept = json.loads((ROOT / "docs/studies/few_labels.json").read_text(encoding="utf-8"))
+    text = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+    for title, table in few_labels.all_tables(kept["results"]).items():
+        assert table in text, f"{title}: run vhem experiment labels -o docs/studies --page docs/benchmarks.md"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -80,9 +81,10 @@ def in_a_process(task: dict[str, Any]) -> Rows:
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if rows or done.returncode == 0:
         return rows
+    if done.returncode == -signal.SIGXCPU:
+        return [{"failed": f"more than {task['budget']} s of CPU time"}]
     last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-    too_slow = done.returncode < 0
-    return [{"failed": f"more than {task['budget']} s of CPU time" if too_slow else last[:200]}]
+    return [{"failed": last[:200] if done.returncode > 0 else f"ended by signal {-done.returncode}"}]
 
 
 class _Known(NamedTuple):
