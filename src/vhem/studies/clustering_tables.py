@@ -72,7 +72,7 @@ def all_tables(plain: Results, troubled: dict[str, Results], apart: Results, met
     if troubled:
         made["The same with worse data"] = _worse(plain, troubled, methods)
     if apart:
-        made["New sequences"] = _table(apart, [m for m in methods if METHODS[m].assigns_new], "ari")
+        made["New sequences"] = _table(apart, [m for m in methods if METHODS[m].assigns_new], "ari", {})
     return made
 
 
@@ -88,11 +88,11 @@ def ranked(plain: Results, methods: list[str]) -> str:
     return markdown_table(["method", "average rank", "best, or level", "finished", "CPU s, median"], rows)
 
 
-def _table(results: Results, methods: list[str], score: str) -> str:
+def _table(results: Results, methods: list[str], score: str, published: dict[str, dict[str, float]] = PUBLISHED) -> str:
     """Return a table with a method per row and a set per column; in that of the ARI, also what others published."""
     cell = _cell if score in ("ari", "nmi", "accuracy") else _amount
     rows = [[m, *(cell([of_set.get(m, [])], score) for of_set in results.values())] for m in methods]
-    for name, figures in PUBLISHED.items() if score == "ari" else ():
+    for name, figures in published.items() if score == "ari" else ():
         if set(figures) & set(results):
             rows.append([f"*{name}*", *(_short(f"{figures[s]:.2f}") if s in figures else "" for s in results)])
     return markdown_table(["method", *results], rows)

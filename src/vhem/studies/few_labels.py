@@ -24,7 +24,7 @@ from vhem.studies.clustering_methods import stretched
 from vhem.studies.results import Meter, markdown_table, provenance, remembered, renew_tables, write
 from vhem.supervised import H3MClassifier
 
-DATA = ("BasicMotions", "JapaneseVowels", "GunPoint", "Trace", "ItalyPowerDemand", "PickupGestureWiimoteZ", "letters")
+DATA = ("BasicMotions", "JapaneseVowels", "letters", "GunPoint", "ItalyPowerDemand")
 AMOUNTS = (2, 4, 8, 16)
 _MOST_TESTED = 200
 
