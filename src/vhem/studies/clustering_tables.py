@@ -77,15 +77,18 @@ def all_tables(plain: Results, troubled: dict[str, Results], apart: Results, met
 
 
 def ranked(plain: Results, methods: list[str]) -> str:
-    """Return average ranks, and on how many sets a method is best and finishes."""
+    """Return average ranks, also over archives alone, and on how many sets a method is best and finishes."""
     scores = matrix(plain, methods)
+    foreign = scores[[name in LABELLED_SERIES for name in plain]]
     ranks = average_ranks(scores).average
+    alone = average_ranks(foreign).average if len(foreign) > 1 else np.full(len(methods), np.nan)
     best = np.nanmax(scores, axis=1, keepdims=True)
     level, finished = (scores >= best - _LEVEL).sum(axis=0), (~np.isnan(scores)).sum(axis=0)
     times = np.nanmedian(matrix(plain, methods, "seconds"), axis=0)
-    rows = [[methods[i], f"{ranks[i]:.1f}", str(level[i]), f"{finished[i]} of {len(plain)}", f"{times[i]:.2g}"]
-            for i in np.argsort(ranks, kind="stable")]  # fmt: skip
-    return markdown_table(["method", "average rank", "best, or level", "finished", "CPU s, median"], rows)
+    rows = [[methods[i], f"{ranks[i]:.1f}", f"{alone[i]:.1f}", str(level[i]), f"{finished[i]} of {len(plain)}",
+             f"{times[i]:.2g}"] for i in np.argsort(ranks, kind="stable")]  # fmt: skip
+    header = ["method", "average rank", "on archives alone", "best, or level", "finished", "CPU s, median"]
+    return markdown_table(header, rows)
 
 
 def _table(results: Results, methods: list[str], score: str, published: dict[str, dict[str, float]] = PUBLISHED) -> str:
