@@ -334,6 +334,7 @@ PLANTED = {
     ),
     "beta": (Beta([0.1, 0.6], [20.0, 20.0]), Beta([0.3, 0.9], [20.0, 20.0])),
     "vonmises": (VonMises([0.0, 3.0], [5.0, 5.0]), VonMises([1.5, -1.5], [5.0, 5.0])),
+    "vonmises:degrees": (VonMisesDegrees([0.0, 170.0], [5.0, 5.0]), VonMisesDegrees([90.0, -90.0], [5.0, 5.0])),
 }
 
 
@@ -373,25 +374,48 @@ def test_planted_clusters_of_a_product_of_four_are_found():
 # -- every estimator
 
 
-@pytest.mark.filterwarnings("ignore")  # some are stopped early
-@pytest.mark.parametrize("name", ["categorical", "product"])
-def test_estimators_take_emissions(name):
+def _planted_of(name, **size):
+    """Return sequences of two kinds, their kinds, and what states emit: of one family, or of a product."""
+    if name != "product":
+        return *_planted(PLANTED[name], **size), name
     pair = [Product([PLANTED[f][k] for f in ("categorical", "poisson")]) for k in (0, 1)]
-    both, spec = (pair, {0: "categorical", 1: "poisson"}) if name == "product" else (PLANTED[name], name)
-    ys, truth = _planted(both, n=5, length=30)
-    hmms = vhem.fit_hmms(ys, 2, emissions=spec, random_state=0)
-    mixture = vhem.MixtureOfHMMs(2, 2, init="kmeans", n_init=1, emissions=spec, random_state=0)
-    assert _agree(mixture.fit_predict(ys), truth)
-    assert _agree(vhem.SequenceClustering(2, 2, emissions=spec, random_state=0).fit_predict(ys), truth)
+    return *_planted(pair, **size), {0: "categorical", 1: "poisson"}
+
+
+@pytest.mark.filterwarnings("ignore")  # some are stopped early
+@pytest.mark.parametrize("name", [*PLANTED, "product"])
+def test_estimators_of_hmms_take_every_family(name):
+    ys, truth, spec = _planted_of(name, n=5, length=50)
+    hmms = vhem.fit_hmms(ys, 2, emissions=spec, n_init=2, max_iter=20, random_state=0)
     sampled = vhem.SampledHEM(2, tau=10, n_samples=5, n_init=1, max_iter=5, random_state=0)
     assert _agree(sampled.fit_predict(hmms), truth)
     hierarchy = vhem.HierarchicalVHEM([4, 2], n_init=1, max_iter=3, random_state=0).fit(hmms)
     assert _agree(hierarchy.labels_[-1], truth)
-    classifier = vhem.H3MClassifier(n_components=1, n_states=2, emissions=spec, random_state=0).fit(ys, truth)
+    brief = vhem.VHEM(2, n_init=1, max_iter=3, polish=False)
+    numbers = vhem.choose_n_clusters(hmms, (2, 3), brief, n_folds=2, n_resamples=2, random_state=0)
+    assert set(numbers.best.values()) <= {2, 3}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [*PLANTED, "product"])
+def test_estimators_of_sequences_take_every_family(name):
+    ys, truth, spec = _planted_of(name, n=5, length=50)
+    mixture = vhem.MixtureOfHMMs(2, 2, init="kmeans", n_init=1, max_iter=10, emissions=spec, random_state=0)
+    assert _agree(mixture.fit_predict(ys), truth)
+    quick = {"n_init": 1, "max_iter": 10, "emissions": spec, "random_state": 0}
+    classifier = vhem.H3MClassifier(n_components=1, n_states=2, **quick).fit(ys, truth)
     assert (classifier.predict(ys) == truth).all()
     parts = vhem.split_sequences(vhem.Sequences(ys), 5)
-    whole = vhem.PartitionedH3M(2, 2, n_sample=10, n_init=1, max_iter=5, emissions=spec, random_state=0).fit(parts)
+    whole = vhem.PartitionedH3M(2, 2, n_sample=10, **quick).fit(parts)
     assert _agree(whole.predict(ys), truth)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["categorical", "product"])
+def test_rivals_take_other_families(name):
+    ys, truth, spec = _planted_of(name, n=5, length=30)
+    hmms = vhem.fit_hmms(ys, 2, emissions=spec, random_state=0)
+    assert _agree(vhem.SequenceClustering(2, 2, emissions=spec, random_state=0).fit_predict(ys), truth)
     assert _agree(vhem.PPKClustering(2, length=5, random_state=0).fit_predict(hmms), truth)
 
 

