@@ -13,6 +13,7 @@ soundfile = pytest.importorskip("soundfile", reason="the extra `audio` is not in
 from vhem.audio import mfcc, read_audio  # noqa: E402
 from vhem.datasets import load_cal500  # noqa: E402
 
+pytestmark = pytest.mark.slow  # librosa compiles its loops first, which takes longer than all tests of a usual file
 RATE = 22050
 
 

@@ -102,6 +102,7 @@ def test_archives_load(name):
     assert all(np.isfinite(x).any() for x in found.series)
 
 
+@pytest.mark.slow
 def test_a_small_study(tmp_path, monkeypatch):
     """Real processes; `sensor` with two methods, once more from the parts that were kept."""
     assert "sensor" in SETS

@@ -2,6 +2,8 @@
 // kernel that has one need not look again, and no array can make it read or write outside.
 #pragma once
 
+#include <cstdio>  // nanobind needs it, and Python.h leaves it out under the stable ABI
+
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>

@@ -6,6 +6,8 @@
 // the call's stop flag is up.
 #pragma once
 
+#include <cstdio>  // nanobind needs it, and Python.h leaves it out under the stable ABI
+
 #include <nanobind/nanobind.h>
 
 #include <algorithm>
