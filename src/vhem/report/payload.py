@@ -59,6 +59,8 @@ def _add_histograms(data: dict[str, Any], content: Clustering, channels: list[Ch
     if sequences is None or owners is None or (channels is None and sequences.n_dims > 1):
         return
     known = content.levels[0].coded(sequences)
+    if np.isnan(known.X).all():
+        return
     drawn = [Channel("", CURVE, np.array(_ends(known.X)), None)] if channels is None else channels
     for models, labels in zip(data["layers"][1:], content.labels, strict=True):
         of_frame = np.repeat(labels[owners], known.lengths)
