@@ -54,7 +54,7 @@ _ALWAYS = {
     "colors": "--color",
     "cluster_names": "--cluster-name",
 }
-_SWITCHES = {("on_error", "'skip'"): "--skip-broken", ("id", "[]"): "--one-sequence"}
+_SWITCHES = {("on_error", "'skip'"): "--skip-broken", ("id", "[]"): "--one-sequence", ("time", "''"): '--time ""'}
 
 
 def options_of(doing: Doing) -> Naming:

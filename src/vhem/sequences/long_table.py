@@ -138,6 +138,7 @@ def _refuse_twice(rows: IntArray, times: npt.NDArray[Any], name: str, ids: Coded
         "sequence {key!r} has two rows with {column} = {moment} (row {one} and row {other})",
         "If these are several trials, add their column to {id}; otherwise drop a row",
         "choose another {time}",
+        "give {time:''} if the rows are in the right order already, as events of the same second may be",
         key=ids.keys[ids.codes[one]], column=name, moment=times[one], one=number(one), other=number(other),
     )  # fmt: skip
 
