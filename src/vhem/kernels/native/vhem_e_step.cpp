@@ -577,7 +577,8 @@ class Block {
                 const int n = static_cast<int>(std::min<long>(kLanes, n_clusters_ - c));
                 const vec gap = load_partial(&upper_[i * n_clusters_ + c], n) - log_sum[i];
                 if (!any(gap > kLeastGap)) continue;
-                const vec share = job_.weights.scales[begin_ + i] * vexp(vmax(gap, splat(kLeastGap)));
+                const vec bounded = vmax(vmin(gap, splat(-kLeastGap)), splat(kLeastGap));  // lanes beyond n may hold anything
+                const vec share = job_.weights.scales[begin_ + i] * vexp(bounded);
                 store_partial(&totals.skipped[c], load_partial(&totals.skipped[c], n) + (gap > kLeastGap ? share : vec{}), n);
                 for (int l = 0; l < n; ++l)
                     if (gap[l] > kLeastGap) totals.nearest[c + l] = std::max(totals.nearest[c + l], {gap[l], -(begin_ + i)});
