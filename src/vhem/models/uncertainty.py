@@ -17,9 +17,9 @@ def uncertainty_lines(h3m: H3M) -> list[str]:
     Examples
     --------
     >>> import vhem
-    >>> hmm = vhem.fit_hmms([[0.0, 1.0, 0.5, 0.2] * 9], 1, method="vb", random_state=0)
+    >>> hmm = vhem.fit_hmms([[0.1, 1.0, 0.5, 0.2] * 9], 1, method="vb", random_state=0)
     >>> print(uncertainty_lines(hmm)[0])
-    HMM 1, state 1: means 0.425 ± 0.0621, covars 0.1392 ± 0.0333
+    HMM 1, state 1: means 0.45 ± 0.0577, covars 0.1202 ± 0.0287
     """
     if h3m.posterior is None:
         return []
