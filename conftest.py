@@ -25,3 +25,10 @@ def close_figures():
     yield
     if pyplot := sys.modules.get("matplotlib.pyplot"):
         pyplot.close("all")
+
+
+def pytest_collection_modifyitems(items):
+    """Leave the examples of vhem.audio to the slow tests, where its tests are: librosa compiles its loops first."""
+    for item in items:
+        if item.name.startswith("vhem.audio."):
+            item.add_marker(pytest.mark.slow)
