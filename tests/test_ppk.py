@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from test_vhem import clustered
 
 from vhem import HMM, VHEM, PPKClustering, aggregated_wasserstein, divergence, ppk
-from vhem.estimators import ppk as ppk_module
+from vhem.em import spectral
 from vhem.estimators.wasserstein import transport
 from vhem.kernels.overlap import log_ppk
 
@@ -293,7 +293,7 @@ def test_many_inputs_have_the_embedding_of_a_dense_solver(apart, monkeypatch):
     rng = np.random.default_rng(0)
     points = rng.normal(size=(120, 2)) + apart * np.repeat(np.eye(2), 60, axis=0)
     affinity = np.exp(-((points[:, None] - points) ** 2).sum(-1))
-    dense = ppk_module.spectral_embedding(affinity, 2)
-    monkeypatch.setattr(ppk_module, "_DENSE", 100)
-    found = ppk_module.spectral_embedding(affinity, 2)
+    dense = spectral.spectral_embedding(affinity, 2)
+    monkeypatch.setattr(spectral, "_DENSE", 100)
+    found = spectral.spectral_embedding(affinity, 2)
     np.testing.assert_allclose(np.abs(found @ found.T), np.abs(dense @ dense.T), atol=1e-9)

@@ -48,7 +48,7 @@ def assert_same_models(a, b, rtol=1e-8, atol=1e-10):
         np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=rtol, atol=atol, err_msg=name)
 
 
-@pytest.mark.parametrize("init", ["auto", "base", "kmeans++", "emissions"])
+@pytest.mark.parametrize("init", ["auto", "base", "kmeans++", "emissions", "spectral"])
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
 def test_separated_clusters_are_found(init, covariance_type):
     h3m, labels = clustered(covariance_type=covariance_type, M=2, spread=8.0)
@@ -98,7 +98,7 @@ def test_centres_average_their_members():
     weight_form=st.sampled_from(["models", "virtual"]),
     ragged=st.booleans(),
     zeros=st.booleans(),
-    init=st.sampled_from(["auto", "base", "kmeans++", "emissions"]),
+    init=st.sampled_from(["auto", "base", "kmeans++", "emissions", "spectral"]),
 )
 @settings(max_examples=80)
 @example(1, 5, 2, 3, None, None, 1, 0.01, "models", False, True, "auto")  # a component of a centre loses all its weight
@@ -448,7 +448,7 @@ def test_bad_input_is_named():
     with pytest.raises(ValueError, match="base has HMMs of 2 dimensions, reduced of 1"):
         expected_log_likelihood(h3m, left_right(2))
     huge = H3M([HMM([1.0], [[1.0]], [[m]], [[1e-300]]) for m in (1e160, -1e160, 0.0)])
-    for init in ("base", "kmeans++", "emissions", huge[:2]):
+    for init in ("base", "kmeans++", "emissions", "spectral", huge[:2]):
         with pytest.raises(ValueError, match="too extreme for double precision"):
             VHEM(2, init=init, random_state=0).fit(huge)
     with pytest.raises(ValueError, match="too extreme for double precision"):

@@ -18,6 +18,7 @@ from vhem.em.reduce import reduce_mixture, weighted_choice
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.resize import Chain, Mixture, resize, resize_mixture, stack_chains
 from vhem.em.sharding import Shards
+from vhem.em.spectral import spectral_labels
 from vhem.em.topology import topology_of
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
@@ -82,10 +83,32 @@ def start_ward(
 
     Deterministic except for large collections, which are represented by a sample.
     """
-    pool = np.arange(len(weights))
-    if len(pool) > (n := max(MOST_COMPARED, _POOL_PER_CLUSTER * shape.n_clusters)):
-        pool = np.sort(rng.choice(pool, n, replace=False))
+    pool = _pool(len(weights), shape, rng)
     labels = ward_labels(base.take(pool), shape.n_clusters, n_threads)
+    return _from_partition(base, weights, pool, labels, shape, rng, n_threads)
+
+
+def start_spectral(
+    base: BaseModels, weights: FloatArray, shape: CenterShape, rng: np.random.Generator, n_threads: int
+) -> Models:
+    """Make spectral clusters of the symmetrised divergences, and a centre for each; large collections are sampled."""
+    pool = _pool(len(weights), shape, rng)
+    apart = squareform(divergences(base.models.take(pool), base.tau, n_threads))
+    labels = spectral_labels(apart, shape.n_clusters, rng)
+    return _from_partition(base, weights, pool, labels, shape, rng, n_threads)
+
+
+def _pool(n: int, shape: CenterShape, rng: np.random.Generator) -> IntArray:
+    """Return the inputs of which all pairs are compared."""
+    most = max(MOST_COMPARED, _POOL_PER_CLUSTER * shape.n_clusters)
+    return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
+
+
+def _from_partition(
+    base: BaseModels, weights: FloatArray, pool: IntArray, labels: IntArray, shape: CenterShape,
+    rng: np.random.Generator, n_threads: int,
+) -> Models:  # fmt: skip
+    """Make a centre for each part of some inputs."""
     groups = [pool[labels == c] for c in np.unique(labels)]
     if _is_aligned(base.models, shape):
         return _averaged(base.models, weights, groups, shape, rng)
@@ -229,7 +252,10 @@ STARTS: dict[str, Start] = {
     "kmeans++": start_kmeans_plus_plus,
     "emissions": start_from_emissions,
     "base": start_from_base,
+    "spectral": start_spectral,
 }
+#: Those that restarts use in turn, unless one is asked for.
+IN_TURN = ("ward", "kmeans++", "emissions", "base")
 
 
 def _as_centers(base: BaseModels, chosen: IntArray, shape: CenterShape, rng: np.random.Generator) -> Models:

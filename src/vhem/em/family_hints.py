@@ -28,7 +28,7 @@ def hint(sequences: Sequences, columns: list[int]) -> None:
             warn(
                 InputWarning(
                     "column {column!r} looks like {words}, and is modelled by Gaussians",
-                    "if that is what they are, give {emissions:{name}} for this column",
+                    "if that is what they are, give {emissions:{name}}, or name a family for each column",
                     column=sequences.channels[j], words=words, name=name,
                 )
             )  # fmt: skip

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.sparse.linalg import eigsh
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -16,6 +14,7 @@ from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.estimator import Clusterer
 from vhem.em.parameters import check_parameters, documented
+from vhem.em.spectral import spectral_embedding, temperature
 from vhem.estimators.divergence import check_dimensions, divergence, expected_log_likelihood
 from vhem.estimators.vhem import VHEM
 from vhem.estimators.wasserstein import aggregated_wasserstein
@@ -25,7 +24,6 @@ from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
 
 _LARGEST_LOG = 709.0  # its exponential is still a double
-_DENSE = 1000  # inputs for which all eigenvectors are affordable; for three times as many, Lanczos is 20 times faster
 
 
 @documented
@@ -246,8 +244,7 @@ class PPKClustering(Clusterer):
             return float(self.temperature)
         if self.affinity == "ppk":
             return float(self.length)
-        others = log_affinity[~np.eye(len(log_affinity), dtype=bool)]
-        return float(-np.median(others)) if len(others) and np.median(others) < 0 else 1.0
+        return temperature(-log_affinity)
 
     def _assign(self, h3m: H3M, rng: np.random.Generator) -> None:
         """k-means on the embedding; the heaviest cluster becomes the first."""
@@ -273,19 +270,6 @@ class PPKClustering(Clusterer):
             return h3m[int(self.center_indices_[j])]
         fit = VHEM(1, tau=self.length, random_state=rng.spawn(1)[0], n_jobs=self.n_jobs).fit(h3m[members])
         return fit.centers_[0]
-
-
-def spectral_embedding(affinity: FloatArray, n: int) -> FloatArray:
-    """Return the n leading eigenvectors of D^-½ A D^-½, rows scaled to length one (Ng, Jordan and Weiss), (K, n)."""
-    K = len(affinity)
-    scale = 1.0 / np.sqrt(affinity.sum(axis=1))
-    matrix = scale[:, None] * affinity * scale
-    if K > _DENSE and n < K:
-        vectors = eigsh(matrix, n, which="LA", v0=np.random.default_rng(0).standard_normal(K))[1]
-    else:
-        vectors = eigh(matrix, subset_by_index=(K - n, K - 1))[1]
-    length = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.where(length > 0, length, 1.0))
 
 
 def _first_members(labels: IntArray, n_clusters: int) -> IntArray:

@@ -12,7 +12,7 @@ from vhem._support.checks import check_as_many, check_choice, check_enough
 from vhem._support.errors import NotConvergedWarning, warn
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
-from vhem.em.cluster_starts import STARTS, CenterShape
+from vhem.em.cluster_starts import IN_TURN, STARTS, CenterShape
 from vhem.em.estimator import EMClusterer
 from vhem.em.grouped import Batch
 from vhem.em.loop import Limits, Run, run
@@ -182,7 +182,7 @@ class SampledHEM(EMClusterer):
         ones = np.ones(len(h3m))
         base = BaseModels.of(models, self.n_samples * ones, ones, self.tau)
         shape = CenterShape.like(models, self.n_clusters, self.n_states, self.n_mix)
-        kinds = list(STARTS) if self.init == "auto" else [self.init]
+        kinds = list(IN_TURN) if self.init == "auto" else [self.init]
         uniform = np.full((1, self.n_clusters), 1 / self.n_clusters)
         seeds, threads = rng.spawn(self.n_init), n_threads(self.n_jobs)
         return [

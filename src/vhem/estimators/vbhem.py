@@ -23,7 +23,7 @@ from vhem.bayes.fit_vbhem import base_models
 from vhem.bayes.pruning import pruned
 from vhem.bayes.records import Hyperparameters
 from vhem.bayes.varying_clusters import Varied, VaryingClusters, sampled
-from vhem.em.cluster_starts import STARTS
+from vhem.em.cluster_starts import IN_TURN, STARTS
 from vhem.em.estimator import Clusterer
 from vhem.em.how_sure import HowSure
 from vhem.em.loop import Limits, Watch, improved
@@ -77,7 +77,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
     hyperparameters : {"data", "learned"} or Hyperparameters
         The priors. "data": weak, in units of all inputs' spread. "learned": those that maximise the bound. Or fixed
         ones, as a :class:`vhem.bayes.Hyperparameters`.
-    init : {"auto", "ward", "kmeans++", "emissions", "base"}
+    init : {"auto", "ward", "kmeans++", "emissions", "base", "spectral"}
         Where to start, as in `VHEM`. "auto": Ward's tree and, if `n_init` is larger, the others in turn.
     n_init : int or "auto"
         Restarts for every size that is fitted. With n_virtual="auto" and init="auto" the first starts from the centres
@@ -301,7 +301,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
         taken = BaseModels.of(base_models(h3m, form == "diag"), inputs.counts, ones, inputs.tau)
         return ClusterSearch(
             proper=proper, shards=Shards.of(taken), weights=h3m.weights,
-            kinds=list(STARTS) if self.init == "auto" or quick else [self.init],
+            kinds=list(IN_TURN) if self.init == "auto" or quick else [self.init],
             n_init=1 if quick else None if self.n_init == "auto" else int(self.n_init),
             given=centers if self.init == "auto" else None, genetic=not quick and self.search == "genetic",
             hyperparameters=self.hyperparameters, limits=Limits(max_iter=self.max_iter, tol=self.tol),

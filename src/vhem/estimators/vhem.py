@@ -18,7 +18,7 @@ from vhem._support.errors import FitWarning, NotConvergedWarning, ParameterError
 from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
-from vhem.em.cluster_starts import STARTS, CenterShape, species_of_centers
+from vhem.em.cluster_starts import IN_TURN, STARTS, CenterShape, species_of_centers
 from vhem.em.estimator import EMClusterer
 from vhem.em.genetic import POPULATION, evolved
 from vhem.em.how_sure import MOST, HowSure, until_sure
@@ -98,18 +98,18 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         responsibilities at the end are those on fresh nodes.
     n_nodes : int
         Nodes per Gaussian of the observed bound, an even number.
-    init : {"auto", "ward", "kmeans++", "emissions", "base"}, H3M or list of HMM
+    init : {"auto", "ward", "kmeans++", "emissions", "base", "spectral"}, H3M or list of HMM
         Where to start. "ward": the parts of Ward's tree on the divergences between inputs, with a centre for each; for
-        left-right inputs these are left-right too, and stay so. "kmeans++": inputs far from one another. "emissions":
-        groups around such inputs, their states made from the pooled emissions of the group. "base": distinct inputs
-        drawn at random. "auto": Ward's start and, if `n_init` is larger, the others in turn. An H3M is used once, as it
-        is, and the order of its clusters and states is kept; `n_states`, `n_mix`, `covariance_type` and `n_init` then
-        have no effect.
+        left-right inputs these are left-right too, and stay so. "spectral": the same of spectral clusters. "kmeans++":
+        inputs far from one another. "emissions": groups around such inputs, their states made from the pooled emissions
+        of the group. "base": distinct inputs drawn at random. "auto": Ward's start and, if `n_init` is larger, all but
+        the spectral one in turn. An H3M is used once, as it is, and the order of its clusters and states is kept;
+        `n_states`, `n_mix`, `covariance_type` and `n_init` then have no effect.
     n_init : int or "auto", optional
-        Restarts; the one with the highest bound is kept. None: one from Ward's tree; 12 of the other starts, or 4 if
-        inputs times clusters exceed 50,000. "auto": restarts go on until the best bound was found three times, or 200
-        were made. More restarts find higher bounds, but not always better clusters: the bound is a bound, and HMMs of
-        short sequences are estimates.
+        Restarts; the one with the highest bound is kept. None: one from Ward's tree or from spectral clusters; 12 of
+        the other starts, or 4 if inputs times clusters exceed 50,000. "auto": restarts go on until the best bound was
+        found three times, or 200 were made. More restarts find higher bounds, but not always better clusters: the bound
+        is a bound, and HMMs of short sequences are estimates.
     search : {None, "genetic"}
         "genetic": solutions of several starts (8, or `n_init`) trade their clusters and replace them, until 300
         attempts in a row have not raised the bound. For those who want the highest bound: it finds it in a fraction of
@@ -330,7 +330,9 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         if isinstance(self.init, str):
             check_choice("init", self.init, ("auto", *STARTS))
             return None
-        start = check_h3m("init, if it is not one of 'auto', 'ward', 'kmeans++', 'emissions' and 'base',", self.init)
+        start = check_h3m(
+            "init, if it is not one of 'auto', 'ward', 'kmeans++', 'emissions', 'base' and 'spectral',", self.init
+        )
         check_as_many(len(start), "HMM", "n_clusters", self.n_clusters)
         return start
 
@@ -439,9 +441,9 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
     def _start_names(self, base: BaseModels, given: H3M | None) -> list[str]:
         if given is not None:
             return ["H3M"]
-        kinds = list(STARTS) if self.init == "auto" else [str(self.init)]
+        kinds = list(IN_TURN) if self.init == "auto" else [str(self.init)]
         small = len(base.counts) * self.n_clusters <= _MANY_PAIRS
-        by_default = 1 if kinds[0] == "ward" else _RESTARTS if small else _RESTARTS_OF_MANY
+        by_default = 1 if kinds[0] in ("ward", "spectral") else _RESTARTS if small else _RESTARTS_OF_MANY
         if self.search == "genetic":
             by_default = POPULATION
         n_init = MOST if self.n_init == "auto" else int(self.n_init or by_default)
