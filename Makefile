@@ -42,7 +42,7 @@ define install
 endef
 
 $(PACKAGE): $(BIN)/python $(NATIVE)
-	@echo "Compiling the kernels for this machine: about a minute, once. Each step is counted."
+	@echo "Compiling the kernels for this machine: about half a minute on two cores, once. Each step is counted."
 	$(BIN)/python -m pip install --quiet scikit-build-core nanobind cmake ninja
 	$(call install,.)
 

@@ -18,17 +18,10 @@ from vhem.emissions import Gaussian
 from vhem.kernels import engine as engine_module
 from vhem.kernels.maximise import maximise
 
-ORDER = ["baseline", "avx2", "avx512"]
-
 
 def available_engines():
     """Return "reference", and "native-…" for every instruction set that is built and runs here."""
-    baseline = engine_module._import("baseline")
-    if baseline is None:
-        return ["reference"]
-    runnable = ORDER[: ORDER.index(baseline.best_instruction_set()) + 1]
-    built = [name for name in runnable if engine_module._import(name) is not None]
-    return ["reference", *(f"native-{name}" for name in built)]
+    return ["reference", *(f"native-{name}" for name in reversed(engine_module.usable_instruction_sets()))]
 
 
 def use_engine(monkeypatch, name):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import vhem
+from vhem.kernels import engine as engine_module
 from vhem.kernels.engine import engine, n_threads
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +52,38 @@ def test_bad_n_jobs(wrong):
 def test_unknown_engines_are_refused(monkeypatch):
     monkeypatch.setenv("VHEM_ENGINE", "gpu")
     with pytest.raises(ValueError, match="VHEM_ENGINE='gpu' is unknown"):
+        engine()
+
+
+@pytest.fixture
+def any_processor(monkeypatch):
+    """A function that makes this processor one of another instruction set."""
+    if not engine_module.usable_instruction_sets():
+        pytest.skip("the NumPy engine is what was built")
+    from vhem.kernels import _processor
+
+    def pretend(instruction_set):
+        monkeypatch.setattr(_processor, "best_instruction_set", lambda: instruction_set)
+        engine_module._detect.cache_clear()
+
+    monkeypatch.delenv("VHEM_ENGINE", raising=False)
+    monkeypatch.delenv("VHEM_INSTRUCTION_SET", raising=False)
+    yield pretend
+    engine_module._detect.cache_clear()
+
+
+def test_on_a_processor_that_it_was_not_compiled_for_numpy_does_the_work(any_processor, monkeypatch):
+    monkeypatch.setattr(engine_module, "_is_built", lambda name: name == "avx512")
+    any_processor("avx2")
+    with pytest.warns(vhem.FitWarning, match=r"compiled on another machine, for avx512, which .* Reinstall vhem here"):
+        assert engine().name == "reference"
+
+
+def test_instruction_sets_that_cannot_run_here_are_refused(any_processor, monkeypatch):
+    monkeypatch.setattr(engine_module, "_is_built", lambda _: True)
+    any_processor("avx2")
+    monkeypatch.setenv("VHEM_INSTRUCTION_SET", "avx512")
+    with pytest.raises(ValueError, match="'avx512' is not built, or not for this processor; use baseline or avx2"):
         engine()
 
 

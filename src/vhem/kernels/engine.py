@@ -7,7 +7,7 @@ and debugging; otherwise the fastest that this machine supports is used.
 from __future__ import annotations
 
 import functools
-import importlib
+import importlib.util
 import os
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -28,39 +28,54 @@ class Engine(NamedTuple):
     module: Any  #: the compiled module, or None
 
 
-def _import(instruction_set: str) -> ModuleType | None:
+def _import(name: str) -> ModuleType | None:
     try:
-        return importlib.import_module(f"vhem.kernels._native_{instruction_set}")
+        return importlib.import_module(f"vhem.kernels.{name}")
     except ModuleNotFoundError:
         return None
 
 
+def usable_instruction_sets() -> list[str]:
+    """Return the instruction sets that are built and that this processor has, the best first."""
+    processor = _import("_processor")
+    if processor is None:
+        return []
+    best = INSTRUCTION_SETS.index(processor.best_instruction_set())
+    return [name for name in INSTRUCTION_SETS[best::-1] if _is_built(name)]
+
+
+def _is_built(instruction_set: str) -> bool:
+    """Say whether there is such a module, without loading it: on another processor that may end the process."""
+    return importlib.util.find_spec(f"vhem.kernels._native_{instruction_set}") is not None
+
+
 @functools.cache
 def _detect() -> Engine:
-    baseline = _import("baseline")
-    if baseline is None:
-        problem = (
-            "vhem runs on its NumPy engine, many times slower than the compiled one: no C++ compiler was available "
-            "when it was installed"
-        )
-        warn(FitWarning(problem, "Install one (GCC or Clang) and reinstall vhem"))
+    usable, wanted = usable_instruction_sets(), os.environ.get("VHEM_INSTRUCTION_SET")
+    if not usable:
+        warn(_without_kernels())
         return Engine("reference", "numpy", None)
-    wanted = os.environ.get("VHEM_INSTRUCTION_SET")
-    if wanted:
-        return _built(wanted)
-    best = INSTRUCTION_SETS.index(baseline.best_instruction_set())
-    # What was compiled on another machine may lack the best for this one.
-    found = next((name, module) for name in INSTRUCTION_SETS[best::-1] if (module := _import(name)) is not None)
-    return Engine("native", *found)
+    if wanted and wanted not in usable:
+        problem, cure = "VHEM_INSTRUCTION_SET={wanted!r} is not built, or not for this processor", "use {usable}"
+        raise InputError(problem, cure, wanted=wanted, usable=" or ".join(reversed(usable)))
+    name = wanted or usable[0]
+    return Engine("native", name, _import(f"_native_{name}"))
 
 
-def _built(instruction_set: str) -> Engine:
-    module = _import(instruction_set)
-    if module is None:
-        built = [name for name in INSTRUCTION_SETS if _import(name) is not None]
-        problem, cure = "VHEM_INSTRUCTION_SET={wanted!r} is not built here", "use {built}"
-        raise InputError(problem, cure, wanted=instruction_set, built=" or ".join(built))
-    return Engine("native", instruction_set, module)
+def _without_kernels() -> FitWarning:
+    built = [name for name in INSTRUCTION_SETS if _is_built(name)]
+    if built:
+        problem = (
+            "vhem runs on its NumPy engine, many times slower than the compiled one: it was compiled on another "
+            "machine, for {built}, which this processor does not have"
+        )
+        cure = "Reinstall vhem here, or for all processors, with --config-settings=cmake.define.VHEM_ENGINES=all"
+        return FitWarning(problem, cure, built=" and ".join(built))
+    problem = (
+        "vhem runs on its NumPy engine, many times slower than the compiled one: no C++ compiler was available "
+        "when it was installed"
+    )
+    return FitWarning(problem, "Install one (GCC or Clang) and reinstall vhem")
 
 
 def engine() -> Engine:

@@ -1,6 +1,5 @@
 // The Python face of the compiled kernels: one such module per instruction set.
 #include "arguments.hpp"
-#include "instruction_set.hpp"
 
 void bind_vhem(nb::module_& m);
 void bind_sequences(nb::module_& m);
@@ -57,7 +56,6 @@ void bind_arguments(nb::module_& m) {
 
 NB_MODULE(VHEM_MODULE, m) {
     m.attr("LANES") = kLanes;
-    m.def("best_instruction_set", &best_instruction_set);
     bind_arguments(m);
     bind_vhem(m);
     bind_sequences(m);
