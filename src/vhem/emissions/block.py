@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from abc import ABC
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,11 +17,22 @@ class Block(ABC):
 
     family: ClassVar[str]  #: of the components, in files, messages and engines
     fields: ClassVar[tuple[str, ...]]  #: the names of the arrays
+    trailing: ClassVar[int] = 1  #: axes of the first array after the leading ones: (d,), or (d, V)
 
     @property
-    @abstractmethod
+    def _first(self) -> FloatArray:
+        array: FloatArray = getattr(self, self.fields[0])
+        return array
+
+    @property
     def lead(self) -> tuple[int, ...]:
         """The leading axes."""
+        return self._first.shape[: -self.trailing]
+
+    @property
+    def n_dims(self) -> int:
+        """Columns of a frame."""
+        return int(self._first.shape[-self.trailing])
 
     @property
     def layout(self) -> Any:
@@ -66,3 +77,61 @@ class Block(ABC):
         return all(np.array_equal(a, b, equal_nan=True) for a, b in pairs)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class BlockOfParts(Block):
+    """Blocks of several kinds side by side, each of its own columns."""
+
+    family: ClassVar[str] = "product"
+    fields: ClassVar[tuple[str, ...]] = ()
+
+    parts: tuple[Any, ...]
+    columns: tuple[tuple[int, ...], ...]
+
+    def _of(self, parts: Iterable[Any]) -> Self:
+        """Return other parts, each of the same columns."""
+        made = type(self).__new__(type(self))
+        made.parts, made.columns = tuple(parts), self.columns
+        return made
+
+    def _pairs(self, other: Any) -> Iterator[tuple[Any, Any]]:
+        assert isinstance(other, type(self))
+        return zip(self.parts, other.parts, strict=True)
+
+    @property
+    def lead(self) -> tuple[int, ...]:
+        """The leading axes."""
+        lead: tuple[int, ...] = self.parts[0].lead
+        return lead
+
+    @property
+    def n_dims(self) -> int:
+        """Columns of a frame."""
+        return sum(part.n_dims for part in self.parts)
+
+    @property
+    def layout(self) -> Any:
+        """The families with their columns, in plain data."""
+        return [[part.layout, list(group)] for part, group in zip(self.parts, self.columns, strict=True)]
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """Return the parameters, as "0.means", "1.rates", …."""
+        return {f"{i}.{name}": array for i, part in enumerate(self.parts) for name, array in part.arrays().items()}
+
+    def map(self, change: Callable[[FloatArray], FloatArray]) -> Self:
+        """Return a block with every array changed in the same way, along leading axes."""
+        return self._of(part.map(change) for part in self.parts)
+
+    def put(self, index: Any, other: Self) -> None:
+        """Overwrite the distributions at `index`."""
+        for mine, theirs in self._pairs(other):
+            mine.put(index, theirs)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self], join: Callable[..., FloatArray] = np.concatenate) -> Self:
+        """Return several blocks as one, along their first axis."""
+        return parts[0]._of(same[0].joined(same, join) for same in zip(*(p.parts for p in parts), strict=True))
+
+    def padding(self) -> Self:
+        """Return one harmless distribution."""
+        return self._of(part.padding() for part in self.parts)

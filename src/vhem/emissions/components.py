@@ -80,11 +80,6 @@ class Components(Block):
     """Distributions of one family. Immutable, except by the loops that created them."""
 
     @property
-    @abstractmethod
-    def n_dims(self) -> int:
-        """Columns of a frame."""
-
-    @property
     def kind(self) -> str:
         """What two sets of components must have in common to be compared: the family and its options."""
         return self.family
@@ -252,15 +247,16 @@ class Components(Block):
     def n_parameters(self) -> int:
         """Return the number of free parameters of one component."""
 
-    @abstractmethod
     def numbers(
         self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
     ) -> list[Number]:
         """Return what readers compare states by, (K, S) each: means, rates, probabilities, in the columns' words.
 
         The components have the leading axes (K, S, M) of `mix_weights`; `categories` has the names of each column's, or
-        None.
+        None. Here they are those of the first field, because most families begin with their means.
         """
+        del categories
+        return means_by_column(mix_weights, getattr(self, self.fields[0]), columns)
 
     @abstractmethod
     def centre(self) -> FloatArray:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import gammaln, logsumexp
 
 from vhem._support.arrays import FloatArray
 from vhem._support.errors import InputError
@@ -31,6 +31,11 @@ _TAIL = 14.0  # standard deviations: beyond, terms are below 1e-20 of the larges
 def weights(r: FloatArray) -> FloatArray:
     """Return w(r) with log Γ(y+r) = log Γ(r) + SLOPE y - ⟨w(r), (1 - e^-yt) / (1 - e^-t)⟩, (…, nodes)."""
     return np.asarray(_STEP * np.exp(-r[..., None] * NODES))
+
+
+def log_factorials(X: FloatArray) -> FloatArray:
+    """Return Σ log y! over the counts of every frame; missing ones count as nothing."""
+    return np.asarray(np.nan_to_num(gammaln(X + 1)).sum(axis=-1))
 
 
 def expected_log_factorial(rates: FloatArray) -> FloatArray:

@@ -47,11 +47,6 @@ class Exponential(LinearFamily):
         """Return cube roots, which are nearly symmetric."""
         return np.asarray(np.cbrt(X))
 
-    def statistics(self, X: FloatArray) -> FloatArray:
-        """Return (1, y)."""
-        seen = ~np.isnan(X)
-        return np.stack([seen.astype(np.float64), np.where(seen, X, 0.0)], axis=-1)
-
     def coefficients(self) -> FloatArray:
         """Return (-log m, -1/m)."""
         return np.stack([-np.log(self.means), -1 / self.means], axis=-1)

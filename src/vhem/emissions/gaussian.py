@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
 from vhem._support.places import Names, check_finite
-from vhem.emissions.components import Components, FamilyPrior, Maximised, Number, Sums, means_by_column
+from vhem.emissions.components import Components, FamilyPrior, Maximised, Sums
 from vhem.emissions.evenly import standardised, whitened
 from vhem.emissions.gaussian_checks import check_shapes, checked_matrices, checked_variances
 
@@ -94,16 +94,6 @@ class Gaussian(Components):
         self.put((k, s, m), self.take((k, s, mix_weights[k, s].argmax(axis=-1))))
         check = checked_variances if self.is_diagonal else checked_matrices
         return Gaussian(self.means, check(self.covars, names))
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """The leading axes."""
-        return self.means.shape[:-1]
-
-    @property
-    def n_dims(self) -> int:
-        """Columns of a frame."""
-        return int(self.means.shape[-1])
 
     @property
     def is_diagonal(self) -> bool:
@@ -440,13 +430,6 @@ class Gaussian(Components):
         """Return the number of free parameters of one Gaussian."""
         d = self.n_dims
         return d + (d if self.is_diagonal else d * (d + 1) // 2)
-
-    def numbers(
-        self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
-    ) -> list[Number]:
-        """Return the means."""
-        del categories
-        return means_by_column(mix_weights, self.means, columns)
 
     def centre(self) -> FloatArray:
         """Return the means."""

@@ -22,11 +22,6 @@ class Known(Conjugate):
     def __init__(self, means: FloatArray, covars: FloatArray) -> None:
         self.means, self.covars = means, covars
 
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """The leading axes."""
-        return self.means.shape[:-1]
-
     def padding(self) -> Known:
         """Return a standard Gaussian."""
         standard = self.point().padding()

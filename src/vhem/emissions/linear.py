@@ -19,7 +19,7 @@ import numpy.typing as npt
 from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
 from vhem._support.errors import InputError, InputTypeError
 from vhem._support.places import Names, check_finite
-from vhem.emissions.components import Components, FamilyPrior, Maximised, Number, Sums, means_by_column
+from vhem.emissions.components import Components, FamilyPrior, Maximised, Sums
 from vhem.emissions.evenly import strata
 
 LOG_ZERO = -1e290  # stands for log 0: times a probability of zero it is zero, where minus infinity would be NaN
@@ -58,7 +58,6 @@ class LinearFamily(Components):
     not one, `log_base` and `expected_log_base`.
     """
 
-    trailing: ClassVar[int] = 1  #: axes after the leading ones: (d,), or (d, V)
     harmless: ClassVar[tuple[float, ...]] = (1.0,)  #: values of the fields that can be computed with
     ranges: ClassVar[dict[str, tuple[float, float]]]  #: between which values, all excluded, the fields lie
     limited: ClassVar[tuple[str, ...]] = ()  #: the fields that need limits: their extremes are unbounded likelihoods
@@ -83,21 +82,6 @@ class LinearFamily(Components):
         for name, array in zip(cls.fields, arrays, strict=True):
             setattr(made, name, array)
         return made
-
-    @property
-    def _first(self) -> FloatArray:
-        array: FloatArray = getattr(self, self.fields[0])
-        return array
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """The leading axes."""
-        return self._first.shape[: -self.trailing]
-
-    @property
-    def n_dims(self) -> int:
-        """Columns of a frame."""
-        return int(self._first.shape[-self.trailing])
 
     @classmethod
     def template(cls, X: FloatArray, n_categories: Sequence[int | None], covariance_type: str) -> Self:
@@ -148,9 +132,10 @@ class LinearFamily(Components):
 
     # -- what a family says about itself
 
-    @abstractmethod
     def statistics(self, X: FloatArray) -> FloatArray:
-        """Return T(y) of every frame, (N, d, P); zeros where a value is missing."""
+        """Return T(y) of every frame, (N, d, P), here (1, y); zeros where a value is missing."""
+        seen = ~np.isnan(X)
+        return np.stack([seen.astype(np.float64), np.where(seen, X, 0.0)], axis=-1)
 
     @property
     def has_base(self) -> bool:
@@ -346,13 +331,6 @@ class LinearFamily(Components):
     def ways_apart(self) -> FloatArray:
         """Return which way two halves of a component are moved apart."""
         return np.ones(1)
-
-    def numbers(
-        self, mix_weights: FloatArray, columns: Sequence[str], categories: Sequence[Sequence[str] | None]
-    ) -> list[Number]:
-        """Return the first field, by column: most families begin with their means."""
-        del categories
-        return means_by_column(mix_weights, self._first, columns)
 
     def n_parameters(self) -> int:
         """Return the number of free parameters of one component."""

@@ -97,6 +97,7 @@ class Natural(Conjugate):
     """Distributions ∝ exp ⟨η(θ), s⟩; a subclass has `integrals`, `weak` and what users see."""
 
     fields: ClassVar[tuple[str, ...]] = ("sums",)
+    trailing: ClassVar[int] = 2
 
     sums: FloatArray  #: (*lead, d, P) s
 
@@ -104,16 +105,6 @@ class Natural(Conjugate):
         for name, array in zip(self.fields, arrays, strict=True):
             setattr(self, name, array)
         self._known: Integrals | None = None
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """The leading axes."""
-        return self.sums.shape[:-2]
-
-    @property
-    def n_dims(self) -> int:
-        """Columns of a frame."""
-        return int(self.sums.shape[-2])
 
     def put(self, index: Any, other: Self) -> None:
         """Overwrite the distributions at `index`."""

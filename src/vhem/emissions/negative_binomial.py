@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Fault
-from vhem.emissions.counts import NODES, RATIOS, SLOPE, fault_of_counts, log_sum_over_counts, weights
+from vhem.emissions.counts import NODES, RATIOS, SLOPE, fault_of_counts, log_factorials, log_sum_over_counts, weights
 from vhem.emissions.linear import LinearFamily, LinearPrior
 
 _SIZES = (1e-3, 1e6)  # beyond the larger it is a Poisson distribution
@@ -63,7 +63,7 @@ class NegativeBinomial(LinearFamily):
 
     def log_base(self, X: FloatArray) -> FloatArray:
         """Return -Σ log y!."""
-        return np.asarray(-np.nan_to_num(gammaln(X + 1)).sum(axis=-1))
+        return -log_factorials(X)
 
     def log_density(self, X: FloatArray) -> FloatArray:
         """Return the log-probabilities, with log Γ itself."""

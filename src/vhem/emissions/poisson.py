@@ -10,7 +10,7 @@ from scipy.special import gammaln
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Fault
-from vhem.emissions.counts import expected_log_factorial, fault_of_counts, log_sum_over_counts
+from vhem.emissions.counts import expected_log_factorial, fault_of_counts, log_factorials, log_sum_over_counts
 from vhem.emissions.linear import LinearFamily, LinearPrior
 
 _LEAST_RATE = 1e-6  # of a column in which nothing was ever counted
@@ -48,14 +48,9 @@ class Poisson(LinearFamily):
         """Return square roots, whose variance hardly depends on the rate."""
         return np.asarray(np.sqrt(X))
 
-    def statistics(self, X: FloatArray) -> FloatArray:
-        """Return (1, y)."""
-        seen = ~np.isnan(X)
-        return np.stack([seen.astype(np.float64), np.where(seen, X, 0.0)], axis=-1)
-
     def log_base(self, X: FloatArray) -> FloatArray:
         """Return -Σ log y!."""
-        return np.asarray(-np.nan_to_num(gammaln(X + 1)).sum(axis=-1))
+        return -log_factorials(X)
 
     def coefficients(self) -> FloatArray:
         """Return (-λ, log λ)."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.errors import InputError, InputTypeError
 from vhem._support.places import Names
+from vhem.emissions.block import BlockOfParts
 from vhem.emissions.components import Components, FamilyPrior, Fault, Maximised, Number, Sums
 
 
@@ -31,7 +32,7 @@ class ProductPrior(FamilyPrior):
         return all(part.is_flat for part in self.parts)
 
 
-class Product(Components):
+class Product(BlockOfParts, Components):
     """Distributions of several families, each of its own columns.
 
     Given the state (and the component, if there are several), the parts are independent. A mixture of products shares
@@ -53,8 +54,7 @@ class Product(Components):
     HMM(n_states=2, n_mix=1, n_dims=3, emissions='gaussian (columns 0, 1), categorical with 2 categories (column 2)')
     """
 
-    family: ClassVar[str] = "product"
-    fields: ClassVar[tuple[str, ...]] = ()
+    parts: tuple[Components, ...]
 
     def __init__(self, parts: Sequence[Components], columns: Sequence[Sequence[int]] | None = None) -> None:
         self.parts = tuple(parts)
@@ -64,36 +64,11 @@ class Product(Components):
         self.columns = tuple(tuple(int(c) for c in group) for group in (default if columns is None else columns))
         _check_columns(self.columns, self.parts)
 
-    def _of(self, parts: Sequence[Components]) -> Product:
-        """Return a product of other parts, each of the same columns."""
-        made = Product.__new__(Product)
-        made.parts, made.columns = tuple(parts), self.columns
-        return made
-
     def _each(self, X: FloatArray) -> Iterator[tuple[Components, FloatArray]]:
         """Yield every part with its columns of `X`."""
         return ((part, X[:, list(group)]) for part, group in zip(self.parts, self.columns, strict=True))
 
-    def _pairs(self, other: Components) -> Iterator[tuple[Components, Components]]:
-        assert isinstance(other, Product)
-        return zip(self.parts, other.parts, strict=True)
-
     # -- arrays
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """The leading axes."""
-        return self.parts[0].lead
-
-    @property
-    def n_dims(self) -> int:
-        """Columns of a frame."""
-        return sum(part.n_dims for part in self.parts)
-
-    @property
-    def layout(self) -> Any:
-        """The families with their columns, in plain data."""
-        return [[part.layout, list(group)] for part, group in zip(self.parts, self.columns, strict=True)]
 
     @property
     def kind(self) -> str:
@@ -104,27 +79,9 @@ class Product(Components):
         ]
         return ", ".join(words)
 
-    def arrays(self) -> dict[str, FloatArray]:
-        """Return the parameters, as "0.means", "1.rates", …."""
-        return {f"{i}.{name}": array for i, part in enumerate(self.parts) for name, array in part.arrays().items()}
-
-    def map(self, change: Callable[[FloatArray], FloatArray]) -> Product:
-        """Return components with every array changed in the same way, along leading axes."""
-        return self._of([part.map(change) for part in self.parts])
-
     def reshaped(self, *lead: int) -> Product:
         """Return the same components under other leading axes."""
         return self._of([part.reshaped(*lead) for part in self.parts])
-
-    def put(self, index: Any, other: Components) -> None:
-        """Overwrite the components at `index`."""
-        for mine, theirs in self._pairs(other):
-            mine.put(index, theirs)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self], join: Callable[..., FloatArray] = np.concatenate) -> Product:
-        """Return several blocks as one."""
-        return parts[0]._of([same[0].joined(same, join) for same in zip(*(p.parts for p in parts), strict=True)])
 
     def matched(self, others: Sequence[Components]) -> Product:
         """Return parts that can lie in one array with those of `others`."""
@@ -144,10 +101,6 @@ class Product(Components):
         """Refuse: a product is made of the templates of its parts."""
         del X, n_categories, covariance_type
         raise InputError("a product needs to be told which columns are of which family")
-
-    def padding(self) -> Product:
-        """Return one harmless component."""
-        return self._of([part.padding() for part in self.parts])
 
     def checked(self, used: BoolArray, mix_weights: FloatArray, names: Names) -> Product:
         """Return components with harmless padding, if all are valid."""

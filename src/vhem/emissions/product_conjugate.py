@@ -2,67 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Self
+from collections.abc import Sequence
 
 import numpy as np
 
 from vhem._support.arrays import FloatArray
+from vhem.emissions.block import BlockOfParts
 from vhem.emissions.components import Components, Sums
 from vhem.emissions.conjugate import Conjugate, Expected, Updated
 from vhem.emissions.product import Product, sums_of_part
 
 
-class ProductConjugate(Conjugate):
+class ProductConjugate(BlockOfParts, Conjugate):
     """Independent distributions of the parameters of the parts."""
 
-    family: ClassVar[str] = "product"
-    fields: ClassVar[tuple[str, ...]] = ()
+    parts: tuple[Conjugate, ...]
 
     def __init__(self, parts: Sequence[Conjugate], columns: Sequence[Sequence[int]]) -> None:
         self.parts, self.columns = tuple(parts), tuple(tuple(int(c) for c in group) for group in columns)
 
-    def _of(self, parts: Sequence[Any]) -> ProductConjugate:
-        return ProductConjugate(parts, self.columns)
-
     def _product(self, parts: Sequence[Components]) -> Product:
         return Product(parts, self.columns)
-
-    def _pairs(self, other: Conjugate) -> Iterator[tuple[Any, Any]]:
-        assert isinstance(other, ProductConjugate)
-        return zip(self.parts, other.parts, strict=True)
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """The leading axes."""
-        return self.parts[0].lead
-
-    @property
-    def layout(self) -> Any:
-        """The families with their columns, in plain data."""
-        return [[part.layout, list(group)] for part, group in zip(self.parts, self.columns, strict=True)]
-
-    def arrays(self) -> dict[str, FloatArray]:
-        """Return the parameters, as "0.sums", "1.beta", …."""
-        return {f"{i}.{name}": array for i, part in enumerate(self.parts) for name, array in part.arrays().items()}
-
-    def map(self, change: Callable[[FloatArray], FloatArray]) -> ProductConjugate:
-        """Return distributions with every array changed in the same way, along leading axes."""
-        return self._of([part.map(change) for part in self.parts])
-
-    def put(self, index: Any, other: Conjugate) -> None:
-        """Overwrite the distributions at `index`."""
-        for mine, theirs in self._pairs(other):
-            mine.put(index, theirs)
-
-    @classmethod
-    def joined(cls, parts: Sequence[Self], join: Callable[..., FloatArray] = np.concatenate) -> ProductConjugate:
-        """Return several blocks as one, along their first axis."""
-        return parts[0]._of([same[0].joined(same, join) for same in zip(*(p.parts for p in parts), strict=True)])
-
-    def padding(self) -> ProductConjugate:
-        """Return one harmless distribution."""
-        return self._of([part.padding() for part in self.parts])
 
     def expected(self) -> Expected:
         """Return exp E log of all parts."""

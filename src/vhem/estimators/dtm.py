@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
@@ -31,6 +31,7 @@ _GROWTH_ITERATIONS = 15  # EM iterations between two splits
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class DynamicTextureMixture(EMClusterer):
     """Learn a mixture of linear dynamical systems from sequences by EM.
 
@@ -88,33 +89,19 @@ class DynamicTextureMixture(EMClusterer):
     True
     """
 
-    model_: MixtureOfLDS
+    n_components: int = 1
+    n_states: int = 2
+    noise: str = "diag"
+    init: str | MixtureOfLDS = "splitting"
+    n_init: int = 1
+    max_iter: int = 200
+    tol: float = 1e-4
+    noise_floor: float = 1e-6
+    stable: bool = True
+    random_state: Any = None
+    verbose: bool | None = None
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        n_states: int = 2,
-        noise: str = "diag",
-        init: str | MixtureOfLDS = "splitting",
-        n_init: int = 1,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        noise_floor: float = 1e-6,
-        stable: bool = True,
-        random_state: Any = None,
-        verbose: bool | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_states = n_states
-        self.noise = noise
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.noise_floor = noise_floor
-        self.stable = stable
-        self.random_state = random_state
-        self.verbose = verbose
+    model_: MixtureOfLDS = field(init=False)
 
     def fit(self, X: SequencesLike, y: Any = None) -> Self:
         """Learn from the sequences `X`."""

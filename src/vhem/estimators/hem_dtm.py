@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -25,6 +26,7 @@ from vhem.models.lds import LinearDynamicalSystem, MixtureOfLDS
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class HEMDynamicTextures(EMClusterer):
     """Reduce a mixture of linear dynamical systems to fewer (hierarchical EM).
 
@@ -84,33 +86,19 @@ class HEMDynamicTextures(EMClusterer):
     array([0, 1, 0, 1])
     """
 
-    centers_: MixtureOfLDS
+    n_clusters: int = 8
+    tau: int = 10
+    n_virtual: float = 100.0
+    noise: str = "diag"
+    init: str | MixtureOfLDS = "kmeans++"
+    n_init: int = 4
+    max_iter: int = 200
+    tol: float = 1e-4
+    stable: bool = True
+    random_state: Any = None
+    verbose: bool | None = None
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        tau: int = 10,
-        n_virtual: float = 100.0,
-        noise: str = "diag",
-        init: str | MixtureOfLDS = "kmeans++",
-        n_init: int = 4,
-        max_iter: int = 200,
-        tol: float = 1e-4,
-        stable: bool = True,
-        random_state: Any = None,
-        verbose: bool | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.tau = tau
-        self.n_virtual = n_virtual
-        self.noise = noise
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.stable = stable
-        self.random_state = random_state
-        self.verbose = verbose
+    centers_: MixtureOfLDS = field(init=False)
 
     def fit(self, X: MixtureOfLDS | list[LinearDynamicalSystem], y: Any = None) -> Self:
         """Cluster the systems of `X`."""

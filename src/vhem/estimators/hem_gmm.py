@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ MixtureLike = Any  #: GMM, a fitted scikit-learn GaussianMixture, or a list of s
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class HEMGaussianMixture(EMClusterer):
     """Reduce a Gaussian mixture to fewer components (hierarchical EM).
 
@@ -77,35 +79,20 @@ class HEMGaussianMixture(EMClusterer):
     array([[5.]])
     """
 
-    mixture_: GMM
+    n_components: int = 8
+    covariance_type: str | None = None
+    n_virtual: float = 100.0
+    weight_form: str = "models"
+    init: str | GMM = "auto"
+    n_init: int = 4
+    max_iter: int = 100
+    tol: float = 1e-5
+    reg_covar: float = 0.0
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: bool | None = None
 
-    def __init__(
-        self,
-        n_components: int = 8,
-        covariance_type: str | None = None,
-        n_virtual: float = 100.0,
-        weight_form: str = "models",
-        init: str | GMM = "auto",
-        n_init: int = 4,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        reg_covar: float = 0.0,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.n_virtual = n_virtual
-        self.weight_form = weight_form
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    mixture_: GMM = field(init=False)
 
     def fit(self, X: MixtureLike, y: Any = None) -> Self:
         """Reduce `X`: a GMM, a fitted scikit-learn GaussianMixture, or a list of them, pooled with equal weights."""

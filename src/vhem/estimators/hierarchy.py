@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self
 
@@ -31,6 +32,7 @@ from vhem.sequences import SequencesLike
 _RANDOM_STARTS = ("emissions", "kmeans++")  # of further trees
 
 
+@dataclass(eq=False, repr=False)
 class HierarchicalVHEM(Estimator):
     """Cluster HMMs level by level: fewer and fewer centres, each summarising those below it.
 
@@ -80,52 +82,31 @@ class HierarchicalVHEM(Estimator):
     3
     """
 
-    levels_: list[H3M]
-    labels_: list[IntArray]
-    parents_: list[IntArray]
-    fits_: list[VHEM]
-    tree_scores_: FloatArray
-    tree_: Tree
+    levels: tuple[int, ...] = (8, 4, 2)
+    variant: str = "centres"
+    n_trees: int = 1
+    n_states: int | None = None
+    n_mix: int | None = None
+    covariance_type: str | None = None
+    tau: int | str = "auto"
+    n_virtual: float | str = "auto"
+    init: str = "auto"
+    n_init: int | None = None
+    max_iter: int = 100
+    tol: float = 1e-5
+    reg_covar: float | None = None
+    weight_form: str = "models"
+    callback: Callable[[Progress], None] | None = None
+    verbose: bool | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        levels: tuple[int, ...] = (8, 4, 2),
-        variant: str = "centres",
-        n_trees: int = 1,
-        n_states: int | None = None,
-        n_mix: int | None = None,
-        covariance_type: str | None = None,
-        tau: int | str = "auto",
-        n_virtual: float | str = "auto",
-        init: str = "auto",
-        n_init: int | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        reg_covar: float | None = None,
-        weight_form: str = "models",
-        callback: Callable[[Progress], None] | None = None,
-        verbose: bool | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.levels = levels
-        self.variant = variant
-        self.n_trees = n_trees
-        self.n_states = n_states
-        self.n_mix = n_mix
-        self.covariance_type = covariance_type
-        self.tau = tau
-        self.n_virtual = n_virtual
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.weight_form = weight_form
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    levels_: list[H3M] = field(init=False)
+    labels_: list[IntArray] = field(init=False)
+    parents_: list[IntArray] = field(init=False)
+    fits_: list[VHEM] = field(init=False)
+    tree_scores_: FloatArray = field(init=False)
+    tree_: Tree = field(init=False)
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Build the hierarchy over the HMMs of `X`; `y` is ignored."""

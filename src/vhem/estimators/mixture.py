@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -41,6 +41,7 @@ from vhem.sequences.channels import Channels
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class MixtureOfHMMs(EMClusterer):
     """Learn a mixture of HMMs from sequences, and cluster them with it: EM-H3M.
 
@@ -122,64 +123,39 @@ class MixtureOfHMMs(EMClusterer):
     (1, 1, np.True_)
     """
 
-    model_: H3M
-    timed_out_: bool
-    restarts_: list[Restart]
-    n_empty_clusters_: int
-    n_floored_: int
-    n_falls_: int
-    n_features_in_: int
-    n_components_: int
-    sizes_: IntArray
-    scores_: FloatArray
+    n_components: int | Iterable[int] = 8
+    n_states: int | Iterable[int] = 3
+    n_mix: int = 1
+    covariance_type: str = "diag"
+    topology: str = "ergodic"
+    init: str | H3M = "auto"
+    n_init: int = 2
+    max_iter: int = 100
+    tol: float = 1e-5
+    reg_covar: float = 1e-3
+    startprob_prior: float | None = None
+    transmat_prior: float | None = None
+    covars_prior: float | None = None
+    time_limit: float | None = None
+    callback: Callable[[Progress], None] | None = None
+    verbose: bool | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    emissions: Any = "gaussian"
+    search: str | None = None
+    method: str = "em"
+    hyperparameters: str | Hyperparameters = "data"
 
-    def __init__(
-        self,
-        n_components: int | Iterable[int] = 8,
-        n_states: int | Iterable[int] = 3,
-        n_mix: int = 1,
-        covariance_type: str = "diag",
-        topology: str = "ergodic",
-        init: str | H3M = "auto",
-        n_init: int = 2,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        reg_covar: float = 1e-3,
-        startprob_prior: float | None = None,
-        transmat_prior: float | None = None,
-        covars_prior: float | None = None,
-        time_limit: float | None = None,
-        callback: Callable[[Progress], None] | None = None,
-        verbose: bool | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        emissions: Any = "gaussian",
-        search: str | None = None,
-        method: str = "em",
-        hyperparameters: str | Hyperparameters = "data",
-    ) -> None:
-        self.n_components = n_components
-        self.n_states = n_states
-        self.n_mix = n_mix
-        self.covariance_type = covariance_type
-        self.topology = topology
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.startprob_prior = startprob_prior
-        self.transmat_prior = transmat_prior
-        self.covars_prior = covars_prior
-        self.time_limit = time_limit
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.emissions = emissions
-        self.search = search
-        self.method = method
-        self.hyperparameters = hyperparameters
+    model_: H3M = field(init=False)
+    timed_out_: bool = field(init=False)
+    restarts_: list[Restart] = field(init=False)
+    n_empty_clusters_: int = field(init=False)
+    n_floored_: int = field(init=False)
+    n_falls_: int = field(init=False)
+    n_features_in_: int = field(init=False)
+    n_components_: int = field(init=False)
+    sizes_: IntArray = field(init=False)
+    scores_: FloatArray = field(init=False)
 
     def fit(self, X: SequencesLike, y: Any = None, sample_weight: npt.ArrayLike | None = None) -> Self:
         """Learn the mixture.

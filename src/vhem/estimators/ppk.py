@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -104,6 +105,7 @@ def _exponential(log_kernel: FloatArray) -> FloatArray:
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class PPKClustering(Clusterer):
     """Cluster HMMs by spectral clustering of their pairwise affinities (SC-PPK).
 
@@ -170,35 +172,22 @@ class PPKClustering(Clusterer):
     array([0.6, 0.4])
     """
 
-    affinity_: FloatArray
-    temperature_: float
-    embedding_: FloatArray
-    center_indices_: IntArray
-    centers_: H3M
+    n_clusters: int = 8
+    length: int = 10
+    rho: float = 0.5
+    temperature: float | None = None
+    affinity: str = "ppk"
+    centers: str = "inputs"
+    n_init: int = 10
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: bool | None = None
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        length: int = 10,
-        rho: float = 0.5,
-        temperature: float | None = None,
-        affinity: str = "ppk",
-        centers: str = "inputs",
-        n_init: int = 10,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.length = length
-        self.rho = rho
-        self.temperature = temperature
-        self.affinity = affinity
-        self.centers = centers
-        self.n_init = n_init
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    affinity_: FloatArray = field(init=False)
+    temperature_: float = field(init=False)
+    embedding_: FloatArray = field(init=False)
+    center_indices_: IntArray = field(init=False)
+    centers_: H3M = field(init=False)
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`."""

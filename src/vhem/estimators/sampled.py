@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -44,6 +45,7 @@ def draw(h3m: H3M, n: int, tau: int, rng: np.random.Generator) -> tuple[Batch, I
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class SampledHEM(EMClusterer):
     """Cluster HMMs by drawing sequences from them.
 
@@ -90,37 +92,21 @@ class SampledHEM(EMClusterer):
     array([1, 1, 0, 0, 0])
     """
 
-    centers_: H3M
+    n_clusters: int = 8
+    n_states: int | None = None
+    n_mix: int | None = None
+    covariance_type: str | None = None
+    tau: int = 10
+    n_samples: int = 100
+    init: str | H3M = "auto"
+    n_init: int = 4
+    max_iter: int = 100
+    tol: float = 1e-5
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: bool | None = None
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        n_states: int | None = None,
-        n_mix: int | None = None,
-        covariance_type: str | None = None,
-        tau: int = 10,
-        n_samples: int = 100,
-        init: str | H3M = "auto",
-        n_init: int = 4,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_states = n_states
-        self.n_mix = n_mix
-        self.covariance_type = covariance_type
-        self.tau = tau
-        self.n_samples = n_samples
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    centers_: H3M = field(init=False)
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -44,6 +44,7 @@ _TOL = 1e-4
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class SequenceClustering(LabelFrame, Clusterer):
     """Cluster sequences, or people with several sequences each, and learn an HMM for each cluster.
 
@@ -117,41 +118,28 @@ class SequenceClustering(LabelFrame, Clusterer):
     (1, 1, np.True_)
     """
 
-    responsibilities_: FloatArray
-    centers_: H3M
-    hmms_: H3M
-    n_states_: int
-    topology_: str
-    states_scores_: dict[int, float]
-    ids_: list[Any]
-    stages_: dict[str, IntArray]
-    agreement_: float
-    lower_bound_: float
-    candidates_: dict[str, float]
+    n_clusters: int = 8
+    n_states: int | str = 3
+    n_mix: int = 1
+    covariance_type: str = "diag"
+    topology: str = "auto"
+    callback: Callable[[Progress], None] | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    emissions: Any = "gaussian"
+    verbose: bool | None = None
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        n_states: int | str = 3,
-        n_mix: int = 1,
-        covariance_type: str = "diag",
-        topology: str = "auto",
-        callback: Callable[[Progress], None] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        emissions: Any = "gaussian",
-        verbose: bool | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_states = n_states
-        self.n_mix = n_mix
-        self.covariance_type = covariance_type
-        self.topology = topology
-        self.callback = callback
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.emissions = emissions
-        self.verbose = verbose
+    responsibilities_: FloatArray = field(init=False)
+    centers_: H3M = field(init=False)
+    hmms_: H3M = field(init=False)
+    n_states_: int = field(init=False)
+    topology_: str = field(init=False)
+    states_scores_: dict[int, float] = field(init=False)
+    ids_: list[Any] = field(init=False)
+    stages_: dict[str, IntArray] = field(init=False)
+    agreement_: float = field(init=False)
+    lower_bound_: float = field(init=False)
+    candidates_: dict[str, float] = field(init=False)
 
     def fit(
         self,

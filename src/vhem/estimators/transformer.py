@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from sklearn.base import TransformerMixin
@@ -15,6 +16,7 @@ from vhem.sequences import SequencesLike, as_sequences
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class HMMTransformer(TransformerMixin, Estimator):  # type: ignore[misc]
     """Turn sequences into an H3M with one HMM per sequence.
 
@@ -49,46 +51,26 @@ class HMMTransformer(TransformerMixin, Estimator):  # type: ignore[misc]
     array([0, 0, 0, 1, 1, 1])
     """
 
-    report_: FitReport
-    n_features_in_: int
+    n_states: Any = 3
+    n_mix: int = 1
+    covariance_type: str = "diag"
+    topology: str = "ergodic"
+    n_init: int = 1
+    max_iter: int = 100
+    tol: float = 1e-4
+    reg_covar: float = 1e-3
+    init: str = "auto"
+    criterion: str = "bic"
+    startprob_prior: float = 0.1
+    transmat_prior: float = 0.1
+    covars_prior: float = 0.1
+    random_state: Any = None
+    n_jobs: int | None = None
+    emissions: Any = "gaussian"
+    verbose: bool | None = None
 
-    def __init__(
-        self,
-        n_states: Any = 3,
-        n_mix: int = 1,
-        covariance_type: str = "diag",
-        topology: str = "ergodic",
-        n_init: int = 1,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        reg_covar: float = 1e-3,
-        init: str = "auto",
-        criterion: str = "bic",
-        startprob_prior: float = 0.1,
-        transmat_prior: float = 0.1,
-        covars_prior: float = 0.1,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        emissions: Any = "gaussian",
-        verbose: bool | None = None,
-    ) -> None:
-        self.n_states = n_states
-        self.n_mix = n_mix
-        self.covariance_type = covariance_type
-        self.topology = topology
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.init = init
-        self.criterion = criterion
-        self.startprob_prior = startprob_prior
-        self.transmat_prior = transmat_prior
-        self.covars_prior = covars_prior
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.emissions = emissions
-        self.verbose = verbose
+    report_: FitReport = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Nothing has to be learned before `transform`."""

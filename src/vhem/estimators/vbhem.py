@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -53,6 +53,7 @@ class _Inputs(NamedTuple):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
     """Cluster hidden Markov models by variational Bayes, which also finds the numbers of clusters and states.
 
@@ -142,57 +143,39 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
     array([1, 1, 1, 0, 0, 0, 0])
     """
 
-    centers_: H3M
-    responsibilities_: FloatArray
-    n_clusters_: int
-    lower_bound_: float
-    lower_bounds_: FloatArray
-    sizes_: IntArray
-    scores_: FloatArray
-    cluster_counts_: IntArray
-    cluster_probabilities_: FloatArray
-    weight_counts_: FloatArray
-    dispersion_: float
-    tau_: int
-    n_iter_: int
-    converged_: bool
-    how_sure_: HowSure
-    n_removed_clusters_: int
-    n_removed_states_: int
+    n_clusters: int | Iterable[int] = range(1, 9)
+    n_states: int | Iterable[int] = range(1, 6)
+    covariance_type: str | None = None
+    tau: int | str = "auto"
+    n_virtual: float | str = "auto"
+    hyperparameters: str | Hyperparameters = "data"
+    init: str = "auto"
+    n_init: int | str = 2
+    max_iter: int = 200
+    tol: float = 1e-5
+    callback: Callable[[Progress], None] | None = None
+    verbose: bool | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    search: str | None = None
 
-    def __init__(
-        self,
-        n_clusters: int | Iterable[int] = range(1, 9),
-        n_states: int | Iterable[int] = range(1, 6),
-        covariance_type: str | None = None,
-        tau: int | str = "auto",
-        n_virtual: float | str = "auto",
-        hyperparameters: str | Hyperparameters = "data",
-        init: str = "auto",
-        n_init: int | str = 2,
-        max_iter: int = 200,
-        tol: float = 1e-5,
-        callback: Callable[[Progress], None] | None = None,
-        verbose: bool | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        search: str | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_states = n_states
-        self.covariance_type = covariance_type
-        self.tau = tau
-        self.n_virtual = n_virtual
-        self.hyperparameters = hyperparameters
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.search = search
+    centers_: H3M = field(init=False)
+    responsibilities_: FloatArray = field(init=False)
+    n_clusters_: int = field(init=False)
+    lower_bound_: float = field(init=False)
+    lower_bounds_: FloatArray = field(init=False)
+    sizes_: IntArray = field(init=False)
+    scores_: FloatArray = field(init=False)
+    cluster_counts_: IntArray = field(init=False)
+    cluster_probabilities_: FloatArray = field(init=False)
+    weight_counts_: FloatArray = field(init=False)
+    dispersion_: float = field(init=False)
+    tau_: int = field(init=False)
+    n_iter_: int = field(init=False)
+    converged_: bool = field(init=False)
+    how_sure_: HowSure = field(init=False)
+    n_removed_clusters_: int = field(init=False)
+    n_removed_states_: int = field(init=False)
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`.

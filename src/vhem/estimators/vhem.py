@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -55,6 +55,7 @@ _EMPTY = 1e-3  # a cluster with less than this much of one input counts as empty
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
     """Cluster hidden Markov models by the distributions they represent.
 
@@ -188,61 +189,36 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
     array([0.1, 4.1])
     """
 
-    centers_: H3M
-    restarts_: list[Restart]
-    how_sure_: HowSure
-    n_empty_clusters_: int
-    n_unvisited_states_: int
-    tau_: int
-    polished_: bool
+    n_clusters: int = 8
+    n_states: int | None = None
+    n_mix: int | None = None
+    covariance_type: str | None = None
+    tau: int | str = "auto"
+    n_virtual: float | str = "auto"
+    init: str | H3M = "auto"
+    n_init: int | str | None = None
+    max_iter: int = 100
+    tol: float = 1e-5
+    reg_covar: float | None = None
+    weight_form: str = "models"
+    shortcuts: bool = True
+    callback: Callable[[Progress], None] | None = None
+    verbose: bool | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    executor: Any = None
+    polish: bool = True
+    bound: str = "paper"
+    n_nodes: int = 8
+    search: str | None = None
 
-    def __init__(
-        self,
-        n_clusters: int = 8,
-        n_states: int | None = None,
-        n_mix: int | None = None,
-        covariance_type: str | None = None,
-        tau: int | str = "auto",
-        n_virtual: float | str = "auto",
-        init: str | H3M = "auto",
-        n_init: int | str | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        reg_covar: float | None = None,
-        weight_form: str = "models",
-        shortcuts: bool = True,
-        callback: Callable[[Progress], None] | None = None,
-        verbose: bool | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        executor: Any = None,
-        polish: bool = True,
-        bound: str = "paper",
-        n_nodes: int = 8,
-        search: str | None = None,
-    ) -> None:
-        self.n_clusters = n_clusters
-        self.n_states = n_states
-        self.n_mix = n_mix
-        self.covariance_type = covariance_type
-        self.tau = tau
-        self.n_virtual = n_virtual
-        self.init = init
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.weight_form = weight_form
-        self.shortcuts = shortcuts
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.executor = executor
-        self.polish = polish
-        self.bound = bound
-        self.n_nodes = n_nodes
-        self.search = search
+    centers_: H3M = field(init=False)
+    restarts_: list[Restart] = field(init=False)
+    how_sure_: HowSure = field(init=False)
+    n_empty_clusters_: int = field(init=False)
+    n_unvisited_states_: int = field(init=False)
+    tau_: int = field(init=False)
+    polished_: bool = field(init=False)
 
     def fit(self, X: H3M | list[HMM], y: Any = None) -> Self:
         """Cluster the HMMs of `X`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,6 +39,7 @@ _WORTH_ANOTHER = 1e-3  # nats per frame of a sequence held out that an iteration
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
     """Learn a mixture of HMMs from data of any size, part by part.
 
@@ -141,75 +143,46 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
     750
     """
 
-    model_: H3M
-    n_sequences_: int
-    n_frames_: int
-    n_parts_: int
-    skipped_: list[tuple[str, str]]
-    n_floored_: int
-    n_reseeded_: int
-    lower_bounds_: FloatArray
-    held_out_: FloatArray
-    state_: State
-    n_features_in_: int
+    n_components: int = 8
+    n_states: int = 3
+    n_mix: int = 1
+    covariance_type: str = "diag"
+    topology: str = "ergodic"
+    local: str = "mixture"
+    n_intermediate: int | None = None
+    fan_in: int = 16
+    tau: int = 10
+    n_virtual: float = 1.0
+    n_sample: int = 5000
+    n_passes: int | None = None
+    polish: bool = False
+    n_init: int = 12
+    max_iter: int = 100
+    tol: float = 1e-5
+    reg_covar: float = 1e-3
+    missing: str = "marginalise"
+    on_error: str = "raise"
+    checkpoint: str | Path | None = None
+    executor: Any = None
+    callback: Callable[[PartProgress], None] | None = None
+    verbose: bool | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    emissions: Any = "gaussian"
+
+    model_: H3M = field(init=False)
+    n_sequences_: int = field(init=False)
+    n_frames_: int = field(init=False)
+    n_parts_: int = field(init=False)
+    skipped_: list[tuple[str, str]] = field(init=False)
+    n_floored_: int = field(init=False)
+    n_reseeded_: int = field(init=False)
+    lower_bounds_: FloatArray = field(init=False)
+    held_out_: FloatArray = field(init=False)
+    state_: State = field(init=False)
+    n_features_in_: int = field(init=False)
 
     _channels: Channels | None = None  #: of the parts, if they have categories
-
-    def __init__(
-        self,
-        n_components: int = 8,
-        n_states: int = 3,
-        n_mix: int = 1,
-        covariance_type: str = "diag",
-        topology: str = "ergodic",
-        local: str = "mixture",
-        n_intermediate: int | None = None,
-        fan_in: int = 16,
-        tau: int = 10,
-        n_virtual: float = 1.0,
-        n_sample: int = 5000,
-        n_passes: int | None = None,
-        polish: bool = False,
-        n_init: int = 12,
-        max_iter: int = 100,
-        tol: float = 1e-5,
-        reg_covar: float = 1e-3,
-        missing: str = "marginalise",
-        on_error: str = "raise",
-        checkpoint: str | Path | None = None,
-        executor: Any = None,
-        callback: Callable[[PartProgress], None] | None = None,
-        verbose: bool | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        emissions: Any = "gaussian",
-    ) -> None:
-        self.n_components = n_components
-        self.n_states = n_states
-        self.n_mix = n_mix
-        self.covariance_type = covariance_type
-        self.topology = topology
-        self.local = local
-        self.n_intermediate = n_intermediate
-        self.fan_in = fan_in
-        self.tau = tau
-        self.n_virtual = n_virtual
-        self.n_sample = n_sample
-        self.n_passes = n_passes
-        self.polish = polish
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.missing = missing
-        self.on_error = on_error
-        self.checkpoint = checkpoint
-        self.executor = executor
-        self.callback = callback
-        self.verbose = verbose
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.emissions = emissions
 
     def fit(self, X: Iterable[Any], y: Any = None) -> Self:
         """Learn the mixture.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -37,6 +38,7 @@ _LEAST_GAIN = 0.01  # nats per sequence
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     """Classify sequences with one mixture of HMMs per class.
 
@@ -109,56 +111,32 @@ class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     array(['slow', 'quick'], dtype='<U5')
     """
 
-    classes_: npt.NDArray[Any]
-    class_models_: list[H3M]
-    class_counts_: IntArray
-    n_features_in_: int
+    method: str = "vhem"
+    n_components: int = 2
+    n_states: int = 2
+    n_mix: int = 1
+    covariance_type: str = "diag"
+    topology: str = "ergodic"
+    tau: int | str = "auto"
+    n_virtual: float = 100.0
+    priors: str | npt.ArrayLike = "empirical"
+    likelihood: str = "sequence"
+    n_init: int | None = None
+    max_iter: int = 100
+    tol: float = 1e-4
+    reg_covar: float = 1e-3
+    covars_prior: float = 0.1
+    time_limit: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    polish: int | None = None
+    emissions: Any = "gaussian"
+    verbose: bool | None = None
 
-    def __init__(
-        self,
-        method: str = "vhem",
-        n_components: int = 2,
-        n_states: int = 2,
-        n_mix: int = 1,
-        covariance_type: str = "diag",
-        topology: str = "ergodic",
-        tau: int | str = "auto",
-        n_virtual: float = 100.0,
-        priors: str | npt.ArrayLike = "empirical",
-        likelihood: str = "sequence",
-        n_init: int | None = None,
-        max_iter: int = 100,
-        tol: float = 1e-4,
-        reg_covar: float = 1e-3,
-        covars_prior: float = 0.1,
-        time_limit: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        polish: int | None = None,
-        emissions: Any = "gaussian",
-        verbose: bool | None = None,
-    ) -> None:
-        self.method = method
-        self.n_components = n_components
-        self.n_states = n_states
-        self.n_mix = n_mix
-        self.covariance_type = covariance_type
-        self.topology = topology
-        self.tau = tau
-        self.n_virtual = n_virtual
-        self.priors = priors
-        self.likelihood = likelihood
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.covars_prior = covars_prior
-        self.time_limit = time_limit
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.polish = polish
-        self.emissions = emissions
-        self.verbose = verbose
+    classes_: npt.NDArray[Any] = field(init=False)
+    class_models_: list[H3M] = field(init=False)
+    class_counts_: IntArray = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def fit(self, X: SequencesLike, y: Iterable[Any]) -> Self:
         """Learn a mixture for every class.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Self, get_type_hints
 
 import numpy as np
@@ -76,6 +77,7 @@ class Annotation(NamedTuple):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class H3MTagger(Estimator):
     """Annotate songs with tags, and find songs for a tag, with one model per tag.
 
@@ -148,54 +150,31 @@ class H3MTagger(Estimator):
     array([1, 0])
     """
 
-    tag_models_: list[TagModel]
-    tag_names_: list[Any]
-    tag_shares_: FloatArray
-    n_features_in_: int
+    method: str = "vhem"
+    n_components: int = 8
+    song_components: int = 2
+    n_states: int = 4
+    n_mix: int = 1
+    song_states: int | None = None
+    song_mix: int | None = None
+    covariance_type: str = "diag"
+    fragment_length: int = 125
+    hop: int | None = None
+    tau: int | None = None
+    n_virtual: float = 1.0
+    n_init: int = 3
+    max_iter: int = 50
+    tol: float = 1e-4
+    reg_covar: float = 1e-3
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: bool | None = None
+    polish: int | None = None
 
-    def __init__(
-        self,
-        method: str = "vhem",
-        n_components: int = 8,
-        song_components: int = 2,
-        n_states: int = 4,
-        n_mix: int = 1,
-        song_states: int | None = None,
-        song_mix: int | None = None,
-        covariance_type: str = "diag",
-        fragment_length: int = 125,
-        hop: int | None = None,
-        tau: int | None = None,
-        n_virtual: float = 1.0,
-        n_init: int = 3,
-        max_iter: int = 50,
-        tol: float = 1e-4,
-        reg_covar: float = 1e-3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: bool | None = None,
-        polish: int | None = None,
-    ) -> None:
-        self.method = method
-        self.n_components = n_components
-        self.song_components = song_components
-        self.n_states = n_states
-        self.n_mix = n_mix
-        self.song_states = song_states
-        self.song_mix = song_mix
-        self.covariance_type = covariance_type
-        self.fragment_length = fragment_length
-        self.hop = hop
-        self.tau = tau
-        self.n_virtual = n_virtual
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.polish = polish
+    tag_models_: list[TagModel] = field(init=False)
+    tag_names_: list[Any] = field(init=False)
+    tag_shares_: FloatArray = field(init=False)
+    n_features_in_: int = field(init=False)
 
     def learn_songs(self, X: SequencesLike) -> Songs:
         """Learn the models of songs, once for all tags and folds.
