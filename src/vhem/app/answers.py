@@ -16,7 +16,15 @@ from vhem.app.estimate import Stage, machine_factor, stages
 from vhem.app.preview import look
 from vhem.app.problems import bad_cells, emptied
 from vhem.app.questions import Answer, body_of, data_of, queue_of, run_of, store_of
-from vhem.app.settings import ChoiceError, Model, checked_roles, explicit_roles, in_words, with_joined
+from vhem.app.settings import (
+    ChoiceError,
+    Model,
+    checked_roles,
+    explicit_roles,
+    in_words,
+    smallest_and_largest,
+    with_joined,
+)
 from vhem.app.several import join, stacked
 from vhem.app.store import NotFoundError, Record, Store, now
 from vhem.app.tables import reading_options
@@ -294,14 +302,10 @@ async def add_runs(request: Request) -> Response:
 
 def _numbers(given: Any) -> tuple[int, int]:
     """Return the smallest and the largest number of clusters."""
-    pair = given if isinstance(given, list) else [given, given]
-    if len(pair) != 2 or not all(isinstance(k, int) and not isinstance(k, bool) and 1 <= k <= 1000 for k in pair):
-        raise ChoiceError("The number of clusters must be between 1 and 1000.")
-    if pair[0] > pair[1]:
-        raise ChoiceError("The smallest number of clusters is larger than the largest.")
-    if pair[1] - pair[0] > 29:
+    low, high = smallest_and_largest(given, "clusters", 1000)
+    if high - low > 29:
         raise ChoiceError("At most 30 numbers of clusters at a time.")
-    return pair[0], pair[1]
+    return low, high
 
 
 async def run(request: Request) -> Response:

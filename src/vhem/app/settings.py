@@ -193,11 +193,16 @@ _DEFAULTS: dict[str, Any] = {
 
 def states_range(given: Any) -> tuple[int, int]:
     """Return the smallest and largest number of states: one number, or a pair to choose from by BIC."""
+    return smallest_and_largest(given, "states", 50)
+
+
+def smallest_and_largest(given: Any, things: str, most: int) -> tuple[int, int]:
+    """Return a pair of numbers from 1 on, or one number twice."""
     pair = given if isinstance(given, list) else [given, given]
-    if len(pair) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= 50 for n in pair):
-        raise ChoiceError("The number of states must be between 1 and 50.")
+    if len(pair) != 2 or not all(isinstance(n, int) and not isinstance(n, bool) and 1 <= n <= most for n in pair):
+        raise ChoiceError(f"The number of {things} must be between 1 and {most}.")
     if pair[0] > pair[1]:
-        raise ChoiceError("The smallest number of states is larger than the largest.")
+        raise ChoiceError(f"The smallest number of {things} is larger than the largest.")
     return pair[0], pair[1]
 
 

@@ -61,9 +61,18 @@ def main(
     del version, debug
 
 
+_RESULTS = Path("results")
+_Tables = Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")]
+_Seeds = Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")]
+_Jobs = Annotated[int, typer.Option(min=1, help="Parts of the study to run at a time, each in its own process.")]
+_Pages = Annotated[
+    list[Path] | None, typer.Option(help="A page whose tables are renewed, by their headings. May be repeated.")
+]
+
+
 def motion(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables and pictures.")] = Path("results"),
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 10,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for tables and pictures.")] = _RESULTS,
+    seeds: _Seeds = 10,
     all_trials: Annotated[bool, typer.Option("--all", help="All 136 trials instead of 56.")] = False,
 ) -> None:
     """Cluster human motions hierarchically: the paper's first study.
@@ -76,7 +85,7 @@ def motion(
 
 
 def handwriting(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
+    out: _Tables = _RESULTS,
     halves: Annotated[int, typer.Option(min=1, help="Random halves to average over.")] = 10,
 ) -> None:
     """Classify handwritten letters with one mixture of HMMs per letter: the paper's study of handwriting.
@@ -89,16 +98,16 @@ def handwriting(
 
 
 def music(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
+    out: _Tables = _RESULTS,
     data: Annotated[
         str, typer.Option(help="gtzan, cal500_intro, or a folder with CAL500's audio and annotations.")
     ] = "gtzan",
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 3,
+    seeds: _Seeds = 3,
     system: Annotated[
         list[str] | None,
         typer.Option(help="Run only this system, such as VHEM-H3M or HEM-DTM. May be repeated."),
     ] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Parts of the study to run at a time, each in its own process.")] = 1,
+    jobs: _Jobs = 1,
 ) -> None:
     """Tag music with one mixture of HMMs per tag: the paper's study of semantic annotation and retrieval.
 
@@ -110,11 +119,9 @@ def music(
 
 
 def lifecourse(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
+    out: _Tables = _RESULTS,
     samples: Annotated[int, typer.Option(min=1, help="Bootstrap samples, for stability.")] = 10,
-    page: Annotated[
-        list[Path] | None, typer.Option(help="A page whose tables are renewed, by their headings. May be repeated.")
-    ] = None,
+    page: _Pages = None,
 ) -> None:
     """Cluster life courses by HMMs, beside optimal matching with PAM.
 
@@ -127,17 +134,15 @@ def lifecourse(
 
 
 def clustering(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 10,
+    out: _Tables = _RESULTS,
+    seeds: _Seeds = 10,
     budget: Annotated[int, typer.Option(min=1, help="CPU seconds for all seeds of a method on a set.")] = 20,
     data: Annotated[
         list[str] | None, typer.Option(help="Only this set, such as BasicMotions. May be repeated.")
     ] = None,
     method: Annotated[list[str] | None, typer.Option(help="Only this method. May be repeated.")] = None,
-    jobs: Annotated[int, typer.Option(min=1, help="Parts of the study to run at a time, each in its own process.")] = 1,
-    page: Annotated[
-        list[Path] | None, typer.Option(help="A page whose tables are renewed, by their headings. May be repeated.")
-    ] = None,
+    jobs: _Jobs = 1,
+    page: _Pages = None,
 ) -> None:
     """Compare vhem with other ways of clustering sequences, on public sets.
 
@@ -151,11 +156,9 @@ def clustering(
 
 
 def labels(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the tables.")] = Path("results"),
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to average over.")] = 10,
-    page: Annotated[
-        list[Path] | None, typer.Option(help="A page whose tables are renewed, by their headings. May be repeated.")
-    ] = None,
+    out: _Tables = _RESULTS,
+    seeds: _Seeds = 10,
+    page: _Pages = None,
 ) -> None:
     """Classify sequences after 2 to 16 examples per class, by H3MClassifier and others.
 

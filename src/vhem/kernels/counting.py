@@ -76,14 +76,7 @@ def expectations(
     if not compiled.knows(models):
         return Counts(*reference.expectations(models, X, offsets, *pairs, weights, anchors))
     made = compiled.expectations(
-        models=models,
-        X=X,
-        offsets=offsets,
-        sequence=pairs.sequence,
-        model=pairs.model,
-        weights=weights,
-        anchors=anchors,
-        n_threads=n_threads,
+        models=models, X=X, offsets=offsets, **pairs._asdict(), weights=weights, anchors=anchors, n_threads=n_threads
     )
     return Counts(*made)
 
@@ -118,17 +111,6 @@ def advance(
     order = np.lexsort((pairs.model, n_frames[pairs.model]))
     pairs, weights = pairs.take(order), weights[order]
     compiled.learn(
-        models=models,
-        X=X,
-        offsets=offsets,
-        sequence=pairs.sequence,
-        model=pairs.model,
-        weights=weights,
-        prior=prior,
-        least=least,
-        tolerance=tolerance,
-        max_iter=max_iter,
-        n_threads=n_threads,
-        objectives=objectives,
-        n_iter=n_iter,
-    )
+        models=models, X=X, offsets=offsets, **pairs._asdict(), weights=weights, prior=prior, least=least,
+        tolerance=tolerance, max_iter=max_iter, n_threads=n_threads, objectives=objectives, n_iter=n_iter,
+    )  # fmt: skip

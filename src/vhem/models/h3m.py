@@ -19,12 +19,10 @@ from vhem._support.randomness import RandomState, generator
 from vhem._support.saving import Ids, Kind, State, register
 from vhem.emissions import Components, Gaussian
 from vhem.emissions.storing import PREFIX, packed, unpacked
-from vhem.kernels import filtering as kernels
-from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models.evidence import Evidence
 from vhem.models.gaussian_view import GaussianView
-from vhem.models.hmm import HMM, given_emissions, infinite_if_impossible, of_sequences, sequences_for
+from vhem.models.hmm import HMM, given_emissions, log_likelihoods_under, of_sequences
 from vhem.models.named_channels import NamedChannels, common_channels
 from vhem.models.posterior import ModelPosterior, joint_posterior
 from vhem.models.sampling import checked_lengths, sample
@@ -348,9 +346,7 @@ class H3M(NamedChannels, GaussianView, Immutable):
         >>> H3M([one, one]).log_likelihoods([[0.0], [1.0, 1.0]]).round(3)
         array([[-0.919, -0.919], [-2.838, -2.838]])
         """
-        checked = sequences_for(self.coded(sequences), self.emissions)
-        found = kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
-        return infinite_if_impossible(found, self.emissions)
+        return log_likelihoods_under(self, sequences, n_jobs)
 
     def _log_joint(self, sequences: SequencesLike, n_jobs: int | None) -> FloatArray:
         with np.errstate(divide="ignore"):

@@ -158,9 +158,7 @@ class HMM(NamedChannels, GaussianView, Immutable):
         >>> HMM([1.0], [[1.0]], means=[[0.0]], covars=[[1.0]]).score_samples([[0.0, 0.0]]).round(4)
         array([-1.8379])
         """
-        checked = sequences_for(self.coded(sequences), self.emissions)
-        found = kernels.log_likelihoods(self.parameters, checked.X, checked.offsets, n_threads(n_jobs))
-        return infinite_if_impossible(found, self.emissions)[:, 0]
+        return log_likelihoods_under(self, sequences, n_jobs)[:, 0]
 
     def score(self, sequences: SequencesLike, n_jobs: int | None = None) -> float:
         """Return the mean log-likelihood of the sequences."""
@@ -360,6 +358,13 @@ def check_frames(sequences: Sequences, emissions: Components) -> None:
     fault = emissions.fault(sequences.X)
     if fault is not None:
         raise InputError("{said}, {why}", said=sequences._said(fault.row, fault.column), why=fault.why)
+
+
+def log_likelihoods_under(model: Any, sequences: SequencesLike, n_jobs: int | None) -> FloatArray:
+    """Return log p(y_i) of every sequence under every HMM of a model, (n, K)."""
+    checked = sequences_for(model.coded(sequences), model.emissions)
+    found = kernels.log_likelihoods(model.parameters, checked.X, checked.offsets, n_threads(n_jobs))
+    return infinite_if_impossible(found, model.emissions)
 
 
 def infinite_if_impossible(scores: FloatArray, emissions: Components) -> FloatArray:

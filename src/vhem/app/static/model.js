@@ -138,14 +138,17 @@ function clusters(page, who) {
 }
 // How the number of clusters is found.
 function counting(page) {
-  const pick = (event) => (page.chosen.counting = event.target.value);
+  return select("How the number of clusters is found", page.chosen, "counting", [
+    ["stability", "agreement of halves"],
+    ["probable", "probability (Bayes; up to 8)"],
+  ]);
+}
+// A list to choose `chosen[name]` from; options are pairs of a value and its text.
+function select(label, chosen, name, options) {
   return el(
     "select",
-    { "aria-label": "How the number of clusters is found", onchange: pick },
-    [
-      ["stability", "agreement of halves"],
-      ["probable", "probability (Bayes; up to 8)"],
-    ].map(([value, text]) => el("option", { value, selected: page.chosen.counting === value }, text)),
+    { "aria-label": label, onchange: (event) => (chosen[name] = event.target.value) },
+    options.map(([value, text]) => el("option", { value, selected: chosen[name] === value }, text)),
   );
 }
 function states(page) {
@@ -257,28 +260,20 @@ function more(page) {
           "One model per",
           "A person's sequences together, or every sequence on its own.",
           THUMBS.per,
-          el(
-            "select",
-            { "aria-label": "One model per", onchange: (event) => (m.per = event.target.value) },
-            [
-              ["auto", "person"],
-              ["sequence", "sequence"],
-            ].map(([value, text]) => el("option", { value, selected: m.per === value }, text)),
-          ),
+          select("One model per", m, "per", [
+            ["auto", "person"],
+            ["sequence", "sequence"],
+          ]),
         )
       : null,
     setting(
       "How models are learned",
       "Most likely: the usual way. Bayesian: safer where there are few observations per model; it finds the number of states itself if you give several.",
       THUMBS.learning,
-      el(
-        "select",
-        { "aria-label": "How models are learned", onchange: (event) => (m.method = event.target.value) },
-        [
-          ["em", "most likely (EM)"],
-          ["vb", "Bayesian (VB)"],
-        ].map(([value, text]) => el("option", { value, selected: m.method === value }, text)),
-      ),
+      select("How models are learned", m, "method", [
+        ["em", "most likely (EM)"],
+        ["vb", "Bayesian (VB)"],
+      ]),
     ),
     setting(
       "Length of comparison (τ)",

@@ -109,6 +109,10 @@ function slider({ run, about }) {
   input.addEventListener("change", () => (location.hash = `#/run/${about.siblings[input.value].id}`));
   return el("label", {}, "Clusters", input, shown);
 }
+function panelOf(id, title, ...content) {
+  const heading = `${id}-title`;
+  return el("section", { class: "panel", "aria-labelledby": heading }, el("h2", { id: heading }, title), ...content);
+}
 function takeAway({ run, about }) {
   const link = (href, text) => el("li", {}, el("a", { class: "button", href, download: "" }, text));
   const files = about.files.filter((name) => FILES[name]);
@@ -119,10 +123,9 @@ function takeAway({ run, about }) {
       say("Copied");
     });
   const commands = about.commands.join("\n");
-  return el(
-    "section",
-    { class: "panel", "aria-labelledby": "take-title" },
-    el("h2", { id: "take-title" }, "Take away"),
+  return panelOf(
+    "take",
+    "Take away",
     el(
       "ul",
       { class: "downloads" },
@@ -155,7 +158,7 @@ function looks(page) {
       "aria-label": `Colour ${k + 1} of states`,
     }),
   );
-  const panel = el("section", { class: "panel", "aria-labelledby": "look-title" });
+  const panel = panelOf("look", "Names and colours");
   const crop = about.dims === 2 ? cropper(page, look) : null;
   const apply = primary("Apply", () =>
     attempt(panel, async () => {
@@ -180,7 +183,6 @@ function looks(page) {
     }),
   );
   panel.append(
-    el("h2", { id: "look-title" }, "Names and colours"),
     el("h3", {}, "Names of the clusters"),
     el(
       "div",
@@ -276,9 +278,8 @@ const TABLES = {
 };
 function statistics(page) {
   const { run, about } = page,
-    panel = el("section", { class: "panel", "aria-labelledby": "statistics-title" }),
-    tests = el("div", {});
-  panel.append(el("h2", { id: "statistics-title" }, "Statistics"), tests, covariates(run));
+    tests = el("div", {}),
+    panel = panelOf("statistics", "Statistics", tests, covariates(run));
   if (about.testing) follow(page, tests);
   else if (about.statistics) found(page, tests);
   else offer(page, tests);
@@ -425,10 +426,9 @@ function comparing({ run, about }) {
         )
       : null,
   );
-  return el(
-    "section",
-    { class: "panel", "aria-labelledby": "compare-title" },
-    el("h2", { id: "compare-title" }, "Compare with another run"),
+  return panelOf(
+    "compare",
+    "Compare with another run",
     el(
       "div",
       { class: "fields" },

@@ -22,14 +22,7 @@ const PALETTE = [...DATA.colors, ...COLORS.slice(DATA.colors.length)];
 const color = (k) => PALETTE[k % PALETTE.length];
 function classColor(k) {
   // beyond ten classes the same hues are repeated darker, then lighter
-  const [towards, part] = [
-    [0, 0],
-    [0, 0.4],
-    [255, 0.5],
-  ][Math.floor(k / CLASS_COLORS.length) % 3];
-  const hex = CLASS_COLORS[k % CLASS_COLORS.length];
-  const mixed = [1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * (1 - part) + towards * part));
-  return `rgb(${mixed.join(", ")})`;
+  return shade(CLASS_COLORS, k, [DARKER, LIGHTER]);
 }
 function inkOn(k) {
   // black or white, whichever has more contrast on the colour

@@ -34,16 +34,20 @@ function tick(value, span) {
   const places = span > 0 ? Math.min(8, Math.max(0, 1 - Math.floor(Math.log10(span)))) : 2;
   return Math.abs(value) >= 1e7 ? short(value) : String(Number(value.toFixed(places)));
 }
-function categoryColor(k) {
-  // eight distinct colours, then lighter, then darker ones: as in vhem.plotting
-  const [towards, part] = [
-    [0, 0],
-    [255, 0.5],
-    [0, 0.4],
-  ][Math.floor(k / CATEGORY_COLORS.length) % 3];
-  const hex = CATEGORY_COLORS[k % CATEGORY_COLORS.length];
+// The k-th of some colours; when they are used up they are repeated, mixed with black or white as each of `mixes` says.
+const [DARKER, LIGHTER] = [
+  [0, 0.4],
+  [255, 0.5],
+];
+function shade(colors, k, mixes) {
+  const [towards, part] = [[0, 0], ...mixes][Math.floor(k / colors.length) % 3];
+  const hex = colors[k % colors.length];
   const mixed = [1, 3, 5].map((at) => Math.round(parseInt(hex.slice(at, at + 2), 16) * (1 - part) + towards * part));
   return `rgb(${mixed.join(", ")})`;
+}
+function categoryColor(k) {
+  // eight distinct colours, then lighter, then darker ones: as in vhem.plotting
+  return shade(CATEGORY_COLORS, k, [LIGHTER, DARKER]);
 }
 // Stretches of the same value: [value, begin, end].
 function stretches(values) {

@@ -98,6 +98,9 @@ function picture(width, height, label, ...content) {
   );
   return el("div", { class: "picture" }, drawn, figureTools(drawn));
 }
+// A picture on the map: background, content and frame.
+const mapPicture = (label, ...content) =>
+  picture(MAP.width, MAP.height + 18, label, withinMap(...background(), ...content), ...mapFrame());
 // What is drawn on a map, cut at its edges.
 function withinMap(...content) {
   const size = { width: `${MAP.wide}px`, height: `${MAP.height}px` }; // as a style: that of the page is for whole pictures

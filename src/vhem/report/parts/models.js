@@ -11,29 +11,23 @@ function drawMap(model, behind, label) {
     model.mean.map(([x, y]) => [MAP.x(x), MAP.y(y)]),
     30,
   );
-  return picture(
-    MAP.width,
-    MAP.height + 18,
+  return mapPicture(
     label,
-    withinMap(
-      ...background(),
-      ...behind.flatMap((m) => memberEllipses(m, faint)),
-      ...model.start.flatMap((_, s) =>
-        gaussians(model, s).map((g) => {
-          const c = color(stateColor(model, s));
-          return ellipse(g, {
-            fill: c,
-            "fill-opacity": 0.32 * Math.sqrt(g.w),
-            stroke: c,
-            "stroke-width": 2,
-            "stroke-dasharray": DASHES[stateColor(model, s) % 6],
-          });
-        }),
-      ),
-      ...chain(model, places, 9),
-      ...credible(model),
+    ...behind.flatMap((m) => memberEllipses(m, faint)),
+    ...model.start.flatMap((_, s) =>
+      gaussians(model, s).map((g) => {
+        const c = color(stateColor(model, s));
+        return ellipse(g, {
+          fill: c,
+          "fill-opacity": 0.32 * Math.sqrt(g.w),
+          stroke: c,
+          "stroke-width": 2,
+          "stroke-dasharray": DASHES[stateColor(model, s) % 6],
+        });
+      }),
     ),
-    ...mapFrame(),
+    ...chain(model, places, 9),
+    ...credible(model),
   );
 }
 // Where the means lie with a probability of 95 %, if a posterior says so: 2.45 standard deviations of theirs in a plane, of which `ellipse` draws 2.

@@ -24,36 +24,30 @@ function drawScanpath(sequence, model, label) {
   const points = seen.map(({ row }) => [MAP.x(row[0]), MAP.y(row[1])]),
     few = seen.length <= 40,
     r = few ? 8 : 3;
-  return picture(
-    MAP.width,
-    MAP.height + 18,
+  return mapPicture(
     label,
-    withinMap(
-      ...background(),
-      ...memberEllipses(model, 0.9),
-      svg("path", { class: "halo", d: asPath(points), "stroke-width": 4 }),
-      svg("path", { class: "arrow", d: asPath(points), "stroke-width": 1.2 }),
-      ...seen.flatMap(({ t, s }, i) => {
-        const k = stateColor(model, s),
-          [x, y] = points[i];
-        return [
-          svg("circle", { cx: x, cy: y, r, fill: color(k), stroke: "#222", "stroke-width": 0.8 }),
-          few
-            ? svg(
-                "text",
-                {
-                  x,
-                  y: y + 3.2,
-                  "text-anchor": "middle",
-                  style: { fill: inkOn(k), "font-size": "9px", "font-weight": 700 },
-                },
-                String(t + 1),
-              )
-            : null,
-        ];
-      }),
-    ),
-    ...mapFrame(),
+    ...memberEllipses(model, 0.9),
+    svg("path", { class: "halo", d: asPath(points), "stroke-width": 4 }),
+    svg("path", { class: "arrow", d: asPath(points), "stroke-width": 1.2 }),
+    ...seen.flatMap(({ t, s }, i) => {
+      const k = stateColor(model, s),
+        [x, y] = points[i];
+      return [
+        svg("circle", { cx: x, cy: y, r, fill: color(k), stroke: "#222", "stroke-width": 0.8 }),
+        few
+          ? svg(
+              "text",
+              {
+                x,
+                y: y + 3.2,
+                "text-anchor": "middle",
+                style: { fill: inkOn(k), "font-size": "9px", "font-weight": 700 },
+              },
+              String(t + 1),
+            )
+          : null,
+      ];
+    }),
   );
 }
 
