@@ -25,3 +25,8 @@ class Count(int):
             return one if self == 1 else many
         number = int.__format__(self, ",")
         return f"{number} {one}{'' if self == 1 else 's'}" if one else number
+
+
+def capitalized(text: str) -> str:
+    """Return text that begins with a capital letter; the rest stays as it is."""
+    return text[:1].upper() + text[1:]

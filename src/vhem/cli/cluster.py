@@ -48,7 +48,7 @@ _OTHERS = {"held_out": "held-out likelihood", "bic": "BIC"}
 
 
 def _checked_numbers(text: str) -> str:
-    """Refuse what is no number of clusters before anything is read."""
+    """Refuse what is not a number of clusters before anything is read."""
     try:
         right = text == "auto" or min(several("--clusters", text)) > 0
     except InputError:
@@ -136,8 +136,7 @@ def cluster(
         if isinstance(found.content, Sequences) and (probable is not None or learning.method == "vb"):
             final.centers_ = _with_uncertainty(final, found.content, hmms, learning)
         warn_of_pieces(final, hmms, length)
-        shape = {"states": int(learning.states), "topology": learning.topology} if chosen else None
-        made = _Made(found, hmms, fit, final, compared, probable, length, shape)
+        made = _Made(found, hmms, fit, final, compared, probable, length, learning.shape() if chosen else None)
         numbers = made.numbers() | {"notes": session.gather_warnings()}
         text = made.text(why)
         made.write(writer, text, numbers)

@@ -250,6 +250,10 @@ class LearningOptions:
         """Return the emissions as estimators take them."""
         return families_by_columns(self.emissions)
 
+    def shape(self) -> dict[str, Any]:
+        """Return the number of states and the topology, once they are chosen."""
+        return {"states": int(self.states), "topology": self.topology}
+
     def n_states(self) -> int | list[int]:
         """Return the number of states, or the numbers to choose from."""
         numbers = several("--states", self.states)

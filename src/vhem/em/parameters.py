@@ -83,8 +83,8 @@ _EMISSIONS = """\
 emissions : str or dict
     What the states emit: "gaussian", "categorical", "bernoulli", "poisson", "negativebinomial", "exponential", "gamma",
     "zero-gamma", "beta", "vonmises" or "vonmises:degrees"; or families by columns, as in ``{"x,y": "gaussian", "key":
-    "categorical"}``. Channels of named categories are categorical without being told. The page on emissions says which
-    data each is for."""
+    "categorical"}``. Channels of named categories are always categorical. The page on emissions says which data each is
+    for."""
 _TOPOLOGY = """\
 topology : {"ergodic", "left-right", "left-right-skip"}
     Which transitions are possible: all; to stay or move on to the next state; or also to skip one. Left-right HMMs

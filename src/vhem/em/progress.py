@@ -66,7 +66,7 @@ class FitReporter:
         self._tell(0)
 
     def watch(self, n_iter: IntArray, bounds: FloatArray, converged: BoolArray) -> None:
-        """Note the progress of the HMMs still iterating; those that are trained further stay settled."""
+        """Note the progress of the HMMs still iterating; those that are trained further still count as converged."""
         del n_iter, bounds
         self._tell(self._n_hmms - int((~converged).sum()))
 

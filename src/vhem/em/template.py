@@ -23,7 +23,7 @@ def template(emissions: Any, sequences: Sequences, covariance_type: str, init: A
     emissions : str or dict
         The name of a family for all columns, or names by columns: {"x,y": "gaussian", "key": "categorical"}. Columns
         are given by their names or positions, several of one family separated by commas. "categorical:12" has 12
-        categories even if not all of them occur. Channels of named categories are categorical without being told.
+        categories even if not all of them occur. Channels of named categories are always categorical.
     sequences : Sequences
         The frames.
     covariance_type : {"diag", "full"}

@@ -12,6 +12,7 @@ import numpy as np
 
 from vhem._support.arrays import IntArray
 from vhem._support.errors import InputError
+from vhem._support.phrases import capitalized
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.inference.associate import Members
 from vhem.inference.bootstrap import BootstrapTest, bootstrap_test
@@ -135,12 +136,9 @@ def compare_clusters(
     owner = list(data.groups or data.ids) if groups is None else list(groups)
     length = max(1, round(float(np.median(data.lengths))))
     scores = subject_scores(centers, data, owner)
-    order = {str(name): k for k, name in enumerate(members.ids)}
-    labels = np.array([members.labels[order[str(name)]] for name in scores.ids])
-    watch = _watched(callback)
-    crossed = cross_fitted_test(
-        estimator, data, owner, n_folds, random_state=random_state, callback=watch("cross-fitting")
-    )
+    labels = _labels_of(scores.ids, members)
+    watch, seed = _watched(callback), {"random_state": random_state}
+    crossed = cross_fitted_test(estimator, data, owner, n_folds, **seed, callback=watch("cross-fitting"))
     differences = cluster_differences(centers, labels, data, owner, names, max(n_bootstrap, 10), random_state)
     quality = clustering_quality(members, hmms, length)
     tables = [
@@ -153,20 +151,23 @@ def compare_clusters(
         *_naive(scores, labels),
     ]
     said = [crossed.sentence(), quality.sentence(), *(pair.sentence() for pair in differences)]
-    joined = [found.sentence() for found in disconnected_centers(centers, length, hmms, members.labels)]
-    notes = [f"{said[0].upper()}{said[1:]}" for said in joined]
+    notes = [capitalized(one.sentence()) for one in disconnected_centers(centers, length, hmms, members.labels)]
     facts = {"n_folds": crossed.n_folds, "n_permutations": crossed.n_permutations, "seed": random_state}
     known = Comparison(tables, said, notes, key_of(members.ids, members.labels), facts)
     if keep is not None:
         keep(known._replace(warnings=[*notes, STOPPED]))
-    null = bootstrap_test(
-        estimator, data, owner, n_bootstrap=n_bootstrap, random_state=random_state, callback=watch("bootstrap")
-    )
+    null = bootstrap_test(estimator, data, owner, n_bootstrap=n_bootstrap, **seed, callback=watch("bootstrap"))
     return known._replace(
         tables=[tables[0], null.table(), *tables[1:]],
         sentences=[said[0], null.sentence(), _verdict(crossed, null), *said[1:]],
         tests={**facts, "n_bootstrap": len(null.null_gains)},
     )
+
+
+def _labels_of(ids: Sequence[Any], members: Members) -> IntArray:
+    """Return the clusters of people in the order of `ids`."""
+    place = {str(name): k for k, name in enumerate(members.ids)}
+    return np.array([members.labels[place[str(name)]] for name in ids])
 
 
 def _watched(callback: Callable[[str, float], None] | None) -> Callable[[str], Callable[[float], None] | None]:

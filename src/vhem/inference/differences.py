@@ -124,7 +124,7 @@ def cluster_differences(
     centers : H3M or fitted estimator
         The centres, or a clustering that has them.
     labels : array of shape (n,), or None
-        The cluster of each person, in the order of the persons' first sequences. None: those of the clustering.
+        The cluster of each person, in the order of people's first sequences. None: those of the clustering.
     <sequences>
     <people>
     names : list of str, optional

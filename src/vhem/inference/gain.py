@@ -73,11 +73,11 @@ def group_gain_test(
     ----------
     <sequences>
     subjects : list
-        The person of each sequence; persons are exchanged as wholes.
+        The person of each sequence; people are exchanged as wholes.
     groups : list
         The group of each sequence; all sequences of a person are in one group.
     strata : list, optional
-        The stratum of each sequence, such as a site or a family, which a person is in: persons are exchanged within it.
+        The stratum of each sequence, such as a site or a family, which a person is in: people are exchanged within it.
     n_states : int
         States per HMM.
     covariance_type : {"diag", "full"}

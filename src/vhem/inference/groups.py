@@ -100,7 +100,7 @@ def compare_groups(
         The group (diagnosis, condition, class) of each HMM.
     strata : list, optional
         What repeated measures belong to, such as the person: groups are then exchanged only within a person. If no
-        person has several groups, whole persons are exchanged.
+        person has several groups, people are exchanged as wholes.
     tau : int
         Length of the virtual sequences that HMMs are compared by: about that of the real ones.
     n_permutations : int

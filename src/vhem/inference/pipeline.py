@@ -92,7 +92,7 @@ class Fitted(NamedTuple):
 def check_pipeline(estimator: Any, study: Study) -> SequenceClustering:
     """Return the estimator, which must cluster sequences.
 
-    Parts of a study may lack some of the codes of its categories, so their number is settled here.
+    Parts of a study may lack some of the codes of its categories, so their number is fixed here.
     """
     if isinstance(estimator, (int, np.integer)):
         return SequenceClustering(int(estimator))

@@ -307,9 +307,9 @@ def learn(
     """Iterate Baum-Welch in place: `models`, `objectives` and `n_iter` are changed.
 
     For HMMs of one size that `knows_m_step`; pairs of an HMM must be neighbours. Each HMM stops before the iteration in
-    which it has converged or gone down, a state has died (fewer than `least` weighted frames), a mean has moved so far
-    that digits are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step, and
-    `n_iter` counts its M-steps.
+    which it has converged or gone down, a state has become empty (fewer than `least` weighted frames), a mean has moved
+    so far that digits are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step,
+    and `n_iter` counts its M-steps.
     """
     module = engine().module
     common = {

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from typing import Any
 
+from vhem._support.phrases import capitalized
 from vhem._support.version import VERSION
 
 
@@ -79,7 +80,7 @@ def _chosen(facts: dict[str, Any]) -> str:
     said = [facts.get("chosen", ""), f"virtual sequences had {facts['tau']} observations" if "tau" in facts else ""]
     said += ["the learning was stopped before it had converged" if facts.get("converged") is False else ""]
     told = "; ".join(part for part in said if part)
-    return f" {told[0].upper()}{told[1:]}." if told else ""
+    return f" {capitalized(told)}." if told else ""
 
 
 def _drawn(tests: Mapping[str, Any]) -> str:
