@@ -10,7 +10,7 @@ import scipy.io
 from scipy.stats import invwishart, multivariate_normal, multivariate_t, wishart
 
 import vhem
-from vhem.bayes import Hyperparameters, Posterior, bound_gradient, fit_hmm
+from vhem.bayes import Hyperparameters, Posterior, bound_gradient, fit_hmm, variational
 from vhem.bayes.about_centers import dispersion_of_members, with_posterior
 from vhem.bayes.empirical import Learner, Ranges
 from vhem.bayes.fitting import Chains, VBPlan, fit_sizes
@@ -182,6 +182,34 @@ def test_bounds_never_fall(covariance_type, hyperparameters):
     for seed in range(2):
         _, fits = random_problems(20, seed, hyperparameters, covariance_type=covariance_type)
         assert all(np.isfinite(fit.bounds).all() for fit in fits)
+
+
+GROUPS = [0, 1, 1, 2, 2, 2, 0, 3, 3, 3, 4, 5, 6, 7, 8, 9, 9, 9, 9, 9, 9]
+
+
+@pytest.mark.parametrize("topology", ["ergodic", "left-right"])
+@pytest.mark.parametrize("groups", [None, GROUPS])
+@pytest.mark.parametrize("limits", [{"max_iter": 1, "tol": 0}, {"max_iter": 6, "tol": 0}, {"max_iter": 60}])
+def test_iterating_inside_the_engine_changes_nothing(limits, groups, topology, monkeypatch):
+    """What the compiled engine does by itself, with one sequence per HMM or several, is what the loop does in steps."""
+    rng = np.random.default_rng(20)
+    hmm = vhem.HMM([0.6, 0.3, 0.1], 0.1 + 0.7 * np.eye(3), [[0, 0], [3, 3], [-3, 3]], np.ones((3, 2)))
+    ys = [hmm.sample(1, int(T), random_state=rng)[0] for T in rng.integers(30, 60, size=21)]
+    ys[3] = np.where(np.arange(len(ys[3]))[:, None] % 7 == [8, 2], np.nan, ys[3])
+    more = {"groups": groups, "topology": topology, "sample_weight": rng.uniform(0.5, 2.0, size=21)}
+    more |= {"method": "vb", "hyperparameters": "data", "random_state": 0, "return_report": True}
+
+    def fit():
+        return vhem.fit_hmms(ys, 3, **limits, **more)
+
+    inside, report = fit()
+    monkeypatch.setattr(variational, "advance_posteriors", lambda *_: None)
+    outside, other = fit()
+    np.testing.assert_array_equal(report.n_iter, other.n_iter)
+    np.testing.assert_allclose(report.lower_bounds, other.lower_bounds, rtol=1e-12)
+    for name in ("alpha", "epsilon", "beta", "v", "m", "W"):
+        mine, theirs = (getattr(h3m.posterior, name) for h3m in (inside, outside))
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-9, err_msg=name)
 
 
 def test_learned_hyperparameters_are_where_the_slopes_vanish_or_at_a_limit():

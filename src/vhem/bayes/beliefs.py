@@ -24,6 +24,14 @@ class Beliefs(NamedTuple):
         """Return α and ε as rows of one array, (C, 1 + S, S)."""
         return np.concatenate([self.start[:, None], self.trans], axis=1)
 
+    def copy(self) -> Beliefs:
+        """Return a deep copy."""
+        return Beliefs(self.start.copy(), self.trans.copy(), self.emissions.map(np.array))
+
+    def arrays(self) -> dict[str, FloatArray]:
+        """Return all arrays by name."""
+        return {"start": self.start, "trans": self.trans, **self.emissions.arrays()}
+
     def take(self, chains: IntArray, fits: IntArray) -> Beliefs:
         """Return some of the fits."""
         return Beliefs(self.start[chains], self.trans[chains], self.emissions.take(fits))

@@ -190,7 +190,8 @@ def refitted(batch: Batch, chains: Chains, fits: VBFits, plan: VBPlan, learner: 
 
 
 def _collected(problem: VariationalHMMs, state: Variational, plan: VBPlan) -> VBFits:
-    result = run(problem, state, plan.limits, plan.reporter.watch)
+    own = state._replace(posterior=state.posterior.copy())  # which the run may change in place
+    result = run(problem, own, plan.limits, plan.reporter.watch)
     bounds, occupancy = np.empty(len(problem.frames)), np.empty((len(problem.frames), state.posterior.start.shape[1]))
     out = Variational(*(_room(problem, beliefs) for beliefs in result.ended[0].state))
     for part in result.ended:

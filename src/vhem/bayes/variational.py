@@ -16,10 +16,11 @@ import numpy as np
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.bayes.beliefs import Beliefs, models_of_logs
 from vhem.bayes.empirical import Learner
-from vhem.em.loop import Problem, Step
+from vhem.em.loop import Limits, Problem, Step
 from vhem.emissions.components import Components
 from vhem.emissions.dirichlet import KnownRows, expected_logs
-from vhem.kernels.counting import Counts, Pairs, expectations
+from vhem.kernels.compiled import Iterations, knows_posteriors
+from vhem.kernels.counting import Counts, Pairs, advance_posteriors, expectations
 from vhem.kernels.models import Models, ModelSums
 
 
@@ -66,6 +67,19 @@ class VariationalHMMs(Problem[Variational, Counted]):
         own = {name: self._by_fit(array) for name, array in sums.components.items()}
         emissions = prior.emissions.updated(own, models.components).posterior
         return Variational(Beliefs(prior.start + sums.start, prior.trans + sums.trans, emissions), prior)
+
+    def advance(self, state: Variational, bounds: FloatArray, n_iter: IntArray, limits: Limits) -> None:
+        """Iterate inside the compiled engine, if it can; posteriors are changed in place."""
+        q, prior = state
+        alone = len(self.owner) == len(self.frames) and self.learner is None and not self.extra
+        if not alone or limits.relative or prior.emissions.lead[1] != 1 or not knows_posteriors(q.emissions):
+            return
+        iterations = Iterations(limits.max_iter, limits.tol * self.frames, bounds, n_iter, 0.0 * self.frames)
+        models = self._models(q, expected_logs(q.rows()))
+        advance_posteriors(
+            models, self.X, self.offsets, self.pairs, self.weights, prior.arrays(), q.arrays(), iterations,
+            self.n_threads,
+        )  # fmt: skip
 
     def e_step(self, state: Variational) -> Counted:
         """Return the bounds and the sums."""

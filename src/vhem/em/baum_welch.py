@@ -11,6 +11,7 @@ from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem.em.grouped import Batch
 from vhem.em.loop import Ended, Limits, Problem, Step, Watch, run
 from vhem.emissions.components import Components
+from vhem.kernels.compiled import Iterations
 from vhem.kernels.counting import Counts, Pairs, advance, expectations
 from vhem.kernels.maximise import Prior, maximise
 from vhem.kernels.models import Models, ModelSums
@@ -111,10 +112,10 @@ class BaumWelch(Problem[_State, _Expected]):
 
     def advance(self, state: _State, bounds: FloatArray, n_iter: IntArray, limits: Limits) -> None:
         """Iterate inside the compiled engine, if it can."""
+        iterations = Iterations(limits.max_iter, limits.tol * self.frames, bounds, n_iter, self.least)
         advance(
-            state.models, self.batch.X, self.batch.offsets, self.pairs, self.weights, self.prior, least=self.least,
-            tolerance=limits.tol * self.frames, max_iter=limits.max_iter, n_threads=self.n_threads, objectives=bounds,
-            n_iter=n_iter,
+            state.models, self.batch.X, self.batch.offsets, self.pairs, self.weights, self.prior, iterations,
+            self.n_threads,
         )  # fmt: skip
 
     def _counted(self, models: Models, anchors: Components | None) -> Counts:

@@ -13,7 +13,9 @@ import numpy as np
 
 from vhem._support.arrays import AnyIntArray, FloatArray, IntArray
 from vhem.emissions.components import Components
+from vhem.emissions.conjugate import Conjugate
 from vhem.emissions.gaussian import Gaussian, GaussianPrior
+from vhem.emissions.normal_wishart import NormalWishart
 from vhem.kernels import parts
 from vhem.kernels.carried import Carried
 from vhem.kernels.engine import engine
@@ -38,6 +40,11 @@ def knows_m_step(models: Models) -> bool:
         return False
     components = models.components
     return components.is_diagonal if isinstance(components, Gaussian) else parts.is_learnable(components)
+
+
+def knows_posteriors(conjugate: Conjugate) -> bool:
+    """Whether the compiled engine can iterate variational Bayes with such posteriors of the emissions."""
+    return engine().module is not None and isinstance(conjugate, NormalWishart) and conjugate.is_diagonal
 
 
 def knows_overlap(*models: Models) -> bool:
@@ -288,40 +295,70 @@ def _counting_for(
     return module.expectations_of_parts, own, *_sums_of_parts(module, models, split)
 
 
-def learn(
-    *,
-    models: Models,
-    X: FloatArray,
-    offsets: IntArray,
-    sequence: IntArray,
-    model: IntArray,
-    weights: FloatArray,
-    prior: Prior,
-    least: FloatArray,
-    tolerance: FloatArray,
-    max_iter: int,
-    n_threads: int,
-    objectives: FloatArray,
-    n_iter: IntArray,
-) -> None:
-    """Iterate Baum-Welch in place: `models`, `objectives` and `n_iter` are changed.
+class Iterations(NamedTuple):
+    """How long EM inside the engine goes on, and how far it came; one entry per HMM.
 
-    For HMMs of one size that `knows_m_step`; pairs of an HMM must be neighbours. Each HMM stops before the iteration in
-    which it has converged or gone down, a state has become empty (fewer than `least` weighted frames), a mean has moved
-    so far that digits are lost, or `max_iter` is reached. `objectives` then has the objective before its last M-step,
-    and `n_iter` counts its M-steps.
+    Each HMM stops before the iteration in which its objective has converged (gained less than `tolerance`) or fallen,
+    a state has become empty (fewer than `least` weighted frames), a mean has moved so far that digits are lost, or
+    `max_iter` is reached.
+    """
+
+    max_iter: int
+    tolerance: FloatArray
+    objectives: FloatArray  #: before the last M-step; changed in place
+    n_iter: IntArray  #: M-steps so far; changed in place
+    least: FloatArray
+
+
+def learn(
+    *, models: Models, X: FloatArray, offsets: IntArray, sequence: IntArray, model: IntArray, weights: FloatArray,
+    prior: Prior, iterations: Iterations, n_threads: int,
+) -> None:  # fmt: skip
+    """Iterate Baum-Welch: `models` and `iterations` are changed in place.
+
+    For HMMs of one size that `knows_m_step`; pairs of an HMM must be neighbours.
     """
     module = engine().module
-    common = {
-        "pairs": _pairs(module, sequence, model, weights),
-        "limits": module.Limits(least=_floats(least), tolerance=_floats(tolerance), max_iter=max_iter),
-        "run": _run(module, n_threads, _counting_work(models, offsets, sequence)),
-    }
-    chain = {"startprob": models.startprob, "transmat": models.transmat, "objective": objectives, "n_iter": n_iter}
+    common = _learning(module, models, offsets, sequence, model, weights, iterations, n_threads)
+    chain = {"startprob": models.startprob, "transmat": models.transmat}
     if isinstance(models.components, Gaussian):
         _learn_gaussians(module, models, _sequences(module, X, offsets), prior, chain, common)
     else:
         _learn_parts(module, models, X, offsets, prior, chain, common)
+
+
+def learn_posteriors(
+    *, models: Models, X: FloatArray, offsets: IntArray, sequence: IntArray, model: IntArray, weights: FloatArray,
+    prior: dict[str, FloatArray], posterior: dict[str, FloatArray], iterations: Iterations, n_threads: int,
+) -> None:  # fmt: skip
+    """Iterate variational Bayes: `posterior` and `iterations` are changed in place.
+
+    `models` are exp E log of the posterior, which has Dirichlet distributions (start, trans) and, for every state,
+    Normal-Gamma ones (beta, v, m, rate); the prior has one of these for all states. Otherwise as `learn`.
+    """
+    module = engine().module
+    module.learn_posteriors(
+        models=_models(module, models),
+        sequences=_sequences(module, X, offsets),
+        prior=module.BeliefsBefore(**{name: _floats(array) for name, array in prior.items()}),
+        posterior=module.BeliefsAfter(**posterior),
+        **_learning(module, models, offsets, sequence, model, weights, iterations, n_threads),
+    )
+
+
+def _learning(
+    module: Any, models: Models, offsets: IntArray, sequence: IntArray, model: IntArray, weights: FloatArray,
+    iterations: Iterations, n_threads: int,
+) -> dict[str, Any]:  # fmt: skip
+    limits = module.Limits(
+        least=_floats(iterations.least),
+        tolerance=_floats(iterations.tolerance),
+        max_iter=iterations.max_iter,
+        objective=iterations.objectives,
+        n_iter=iterations.n_iter,
+    )
+    run = _run(module, n_threads, _counting_work(models, offsets, sequence))
+    return {"pairs": _pairs(module, sequence, model, weights), "limits": limits, "run": run}
 
 
 def _learn_gaussians(

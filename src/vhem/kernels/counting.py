@@ -9,6 +9,7 @@ import numpy as np
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Components
 from vhem.kernels import compiled
+from vhem.kernels.compiled import Iterations
 from vhem.kernels.maximise import Prior
 from vhem.kernels.models import Models, ModelSums
 from vhem.kernels.reference import counting as reference
@@ -88,29 +89,44 @@ def advance(
     pairs: Pairs,
     weights: FloatArray,
     prior: Prior,
-    *,
-    least: FloatArray,
-    tolerance: FloatArray,
-    max_iter: int,
+    iterations: Iterations,
     n_threads: int,
-    objectives: FloatArray,
-    n_iter: IntArray,
 ) -> None:
     """Iterate EM inside the compiled engine, in place, for as long as nothing needs closer attention.
 
     A shortcut for HMMs with one diagonal Gaussian, category or rate per state; others are left as they are.
-    Each HMM stops before the iteration in which its bound has converged (gained less than `tolerance`) or fallen, a
-    state has become empty (fewer than `least` weighted frames), a mean has moved so far that digits are lost, or
-    `max_iter` is reached. `objectives` then has the objective before its last M-step, and `n_iter` counts its M-steps.
     """
+    pairs, weights, suits = _by_model(models, offsets, pairs, weights)
+    if suits and compiled.knows_m_step(models):
+        compiled.learn(
+            models=models, X=X, offsets=offsets, **pairs._asdict(), weights=weights,
+            prior=prior, iterations=iterations, n_threads=n_threads,
+        )  # fmt: skip
+
+
+def advance_posteriors(
+    models: Models,
+    X: FloatArray,
+    offsets: IntArray,
+    pairs: Pairs,
+    weights: FloatArray,
+    prior: dict[str, FloatArray],
+    posterior: dict[str, FloatArray],
+    iterations: Iterations,
+    n_threads: int,
+) -> None:
+    """Iterate variational Bayes in the same way, where `compiled.knows_posteriors`; `models` are exp E log."""
+    pairs, weights, suits = _by_model(models, offsets, pairs, weights)
+    if suits:
+        compiled.learn_posteriors(
+            models=models, X=X, offsets=offsets, **pairs._asdict(), weights=weights,
+            prior=prior, posterior=posterior, iterations=iterations, n_threads=n_threads,
+        )  # fmt: skip
+
+
+def _by_model(models: Models, offsets: IntArray, pairs: Pairs, weights: FloatArray) -> tuple[Pairs, FloatArray, bool]:
+    """Return pairs with those of an HMM, and HMMs that take as long, side by side; and whether all HMMs suit."""
     n_frames = np.bincount(pairs.model, np.diff(offsets)[pairs.sequence], len(models))
-    same_size = (models.n_states == models.startprob.shape[1]).all()
-    if not (n_frames.all() and same_size and compiled.knows_m_step(models)):
-        return
-    # Pairs of an HMM must be neighbours; those of HMMs that take as long should be.
     order = np.lexsort((pairs.model, n_frames[pairs.model]))
-    pairs, weights = pairs.take(order), weights[order]
-    compiled.learn(
-        models=models, X=X, offsets=offsets, **pairs._asdict(), weights=weights, prior=prior, least=least,
-        tolerance=tolerance, max_iter=max_iter, n_threads=n_threads, objectives=objectives, n_iter=n_iter,
-    )  # fmt: skip
+    same_size = bool((models.n_states == models.startprob.shape[1]).all())
+    return pairs.take(order), weights[order], same_size and bool(n_frames.all())

@@ -110,7 +110,7 @@ class ModelPosterior:
 
     def _models(self, start: FloatArray, trans: FloatArray, components: Any) -> Models:
         K, S = self.alpha.shape
-        used = self.alpha > 0
+        used = (self.alpha > 0) | (self.epsilon > 0).any(1)  # left-right HMMs have states that no sequence begins in
         shaped = components.map(np.ascontiguousarray).reshaped(K, S, 1)
         return Models(start, trans, used[..., None].astype(np.float64), shaped, used.sum(1).astype(np.int64))
 

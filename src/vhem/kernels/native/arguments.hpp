@@ -297,39 +297,64 @@ struct Prior {
     }
 };
 
-// When Baum-Welch inside the engine stops: frames below which a state has died, (K,), gain below which an HMM has
-// converged, (K,), and iterations.
+// How long HMMs iterate inside the engine: frames below which a state has died and the gain below which an HMM has
+// converged; what goes in and comes out again are its last objective and the number of its iterations. All (K,).
 struct Limits {
     Input arrays[2];
+    Output changed[2];
     const double *least, *tolerance;
     int max_iter;
+    double* objective;
+    int64_t* n_iter;
 
-    Limits(Input least, Input tolerance, int max_iter) : arrays{least, tolerance}, max_iter(max_iter) {}
+    Limits(Input least, Input tolerance, int max_iter, Output objective, Output n_iter)
+        : arrays{least, tolerance}, changed{objective, n_iter}, max_iter(max_iter) {}
 
     void check(long K) {
         least = doubles(arrays[0], "least", {K});
         tolerance = doubles(arrays[1], "tolerance", {K});
+        objective = doubles_out(changed[0], "objective", {K});
+        n_iter = integers_out(changed[1], "n_iter", {K});
     }
 };
 
 // Where Baum-Welch inside the engine leaves HMMs of one diagonal Gaussian per state.
 struct Learned {
-    Output arrays[6];
-    double *startprob, *transmat, *means, *covars, *objective;
-    int64_t* n_iter;
+    Output arrays[4];
+    double *startprob, *transmat, *means, *covars;
 
-    Learned(Output startprob, Output transmat, Output means, Output covars, Output objective, Output n_iter)
-        : arrays{startprob, transmat, means, covars, objective, n_iter} {}
+    Learned(Output startprob, Output transmat, Output means, Output covars) : arrays{startprob, transmat, means, covars} {}
 
     void check(const GaussianMixtures& e) {
         startprob = doubles_out(arrays[0], "startprob", {e.K, e.S});
         transmat = doubles_out(arrays[1], "transmat", {e.K, e.S, e.S});
         means = doubles_out(arrays[2], "means", {e.K, e.S, 1, e.d});
         covars = doubles_out(arrays[3], "covars", {e.K, e.S, 1, e.d});
-        objective = doubles_out(arrays[4], "objective", {e.K});
-        n_iter = integers_out(arrays[5], "n_iter", {e.K});
     }
 };
+
+// Distributions of the parameters of such HMMs: Dirichlet, and Normal-Gamma of all states or of each.
+template <class Array, class Number>
+struct Beliefs {
+    Array arrays[6];
+    Number *start, *trans, *beta, *v, *m, *rate;
+
+    Beliefs(Array start, Array trans, Array beta, Array v, Array m, Array rate) : arrays{start, trans, beta, v, m, rate} {}
+
+    void check(const GaussianMixtures& e, long states) {
+        start = checked(0, "start", {e.K, e.S}), trans = checked(1, "trans", {e.K, e.S, e.S});
+        beta = checked(2, "beta", {e.K, states}), v = checked(3, "v", {e.K, states});
+        m = checked(4, "m", {e.K, states, e.d}), rate = checked(5, "rate", {e.K, states, e.d});
+    }
+
+  private:
+    Number* checked(int i, const char* name, std::initializer_list<long> shape) const {
+        VHEM_MODULE::check<double>(arrays[i], name, shape);
+        return static_cast<Number*>(arrays[i].data());
+    }
+};
+using BeliefsBefore = Beliefs<Input, const double>;
+using BeliefsAfter = Beliefs<Output, double>;
 
 // What is known about tables and rates before the data, as sums of pseudo-frames, one row per model.
 struct PartPrior {
@@ -352,20 +377,17 @@ struct PartPrior {
 
 // Where Baum-Welch inside the engine leaves HMMs with tables and rates.
 struct PartLearned {
-    Output arrays[6];
-    double *startprob, *transmat, *probabilities, *coefficients, *objective;
-    int64_t* n_iter;
+    Output arrays[4];
+    double *startprob, *transmat, *probabilities, *coefficients;
 
-    PartLearned(Output startprob, Output transmat, Output probabilities, Output coefficients, Output objective, Output n_iter)
-        : arrays{startprob, transmat, probabilities, coefficients, objective, n_iter} {}
+    PartLearned(Output startprob, Output transmat, Output probabilities, Output coefficients)
+        : arrays{startprob, transmat, probabilities, coefficients} {}
 
     void check(const PartMixtures& e) {
         startprob = doubles_out(arrays[0], "startprob", {e.K, e.S});
         transmat = doubles_out(arrays[1], "transmat", {e.K, e.S, e.S});
         probabilities = doubles_out(arrays[2], "probabilities", {e.K, e.S, 1, e.table_size});
         coefficients = doubles_out(arrays[3], "coefficients", {e.K, e.S, 1, e.linear});
-        objective = doubles_out(arrays[4], "objective", {e.K});
-        n_iter = integers_out(arrays[5], "n_iter", {e.K});
     }
 };
 

@@ -7,9 +7,10 @@
 #include <limits>
 #include <memory>
 
-#include "baum_welch_pack.hpp"
 #include "families/parts.hpp"
+#include "learning.hpp"
 #include "long_sequence.hpp"
+#include "variational_lanes.hpp"
 
 namespace {
 
@@ -82,7 +83,8 @@ class EStep {
     }
 
     // Pairs of one HMM must be neighbours; HMMs that take about as long should be neighbours too.
-    void learn(const typename Family::Learning& learning) {
+    template <class Estimates>
+    void learn(const typename Estimates::Learning& learning) {
         std::vector<long> begins;
         std::vector<bool> seen(a.K, false);
         for (long pair = 0; pair < pairs.n; ++pair)
@@ -96,7 +98,7 @@ class EStep {
         parallel_for(call, (n + kLanes - 1) / kLanes, [&](long task, Worker& worker) {
             const Denormals flushed(Denormals::kFlush);
             const Household house = household(&begins[task * kLanes], std::min<long>(kLanes, n - task * kLanes));
-            if (suits(house)) pack(worker).learn(pairs, house, learning);
+            if (suits(house)) pack(worker).template learn<Estimates>(pairs, house, learning);
         });
     }
 
@@ -268,26 +270,52 @@ void expectations_of_parts(const PartModels& models, const PartMixtures& anchors
     });
 }
 
+Iterations iterations(const Limits& limits) {
+    return {limits.objective, limits.n_iter, limits.least, limits.tolerance, limits.max_iter};
+}
+
 using DiagonalGaussian = GaussianFamily<false>;
 
 // HMMs of one number of states, with one diagonal Gaussian per state, each from its own sequences.
-void learn(const GaussianModels& models, const Sequences& sequences, const Pairs& pairs, Prior prior, Limits limits,
-           Learned learned, const Run& run) {
+void check_learning(const GaussianModels& models, const Sequences& sequences, const Pairs& pairs) {
     const GaussianMixtures& e = models.emissions;
     if (e.full || e.M != 1) refuse("covars must be those of one diagonal Gaussian per state, got shape " + shape_of(e.arrays[2]) + ".");
     check_range(models.chains.n_states, e.K, "n_states", e.S, e.S);
     sequences.check_dimensions(e.d), pairs.check_ranges(sequences, e.K);
-    prior.check(e), limits.check(e.K), learned.check(e);
-    const GaussianLearning learning{{learned.startprob, learned.transmat, learned.objective, learned.n_iter, prior.start,
-                                     prior.trans, limits.least, limits.tolerance, limits.max_iter},
-                                    learned.means, learned.covars, prior.scale, prior.floor, prior.covar};
+}
+
+template <class Estimates>
+void learn_gaussians(const GaussianModels& models, const Sequences& sequences, const Pairs& pairs,
+                     const typename Estimates::Learning& learning, const Run& run) {
     run_call(run, [&](Call& call) {
         const auto m = models_of<DiagonalGaussian>(models);
-        EStep<DiagonalGaussian>(m, sequences, pairs, e.means, call).learn(learning);
+        EStep<DiagonalGaussian>(m, sequences, pairs, models.emissions.means, call).template learn<Estimates>(learning);
     });
 }
 
-// The same for HMMs whose states have categories, in tables, and rates, in pairs of coefficients.
+void learn(const GaussianModels& models, const Sequences& sequences, const Pairs& pairs, Prior prior, Limits limits,
+           Learned learned, const Run& run) {
+    const GaussianMixtures& e = models.emissions;
+    check_learning(models, sequences, pairs);
+    prior.check(e), limits.check(e.K), learned.check(e);
+    const GaussianLearning learning{{iterations(limits), learned.startprob, learned.transmat, prior.start, prior.trans},
+                                    learned.means, learned.covars, prior.scale, prior.floor, prior.covar};
+    learn_gaussians<PointEstimates<DiagonalGaussian>>(models, sequences, pairs, learning, run);
+}
+
+// Posterior distributions of such HMMs, which are the first to start from.
+void learn_posteriors(const GaussianModels& models, const Sequences& sequences, const Pairs& pairs, BeliefsBefore prior,
+                      Limits limits, BeliefsAfter posterior, const Run& run) {
+    const GaussianMixtures& e = models.emissions;
+    check_learning(models, sequences, pairs);
+    prior.check(e, 1), limits.check(e.K), posterior.check(e, e.S);
+    const VariationalLearning learning{iterations(limits),
+                                       {posterior.start, posterior.trans, posterior.beta, posterior.v, posterior.m, posterior.rate},
+                                       {prior.start, prior.trans, prior.beta, prior.v, prior.m, prior.rate}};
+    learn_gaussians<Posteriors>(models, sequences, pairs, learning, run);
+}
+
+// Point estimates of HMMs whose states have categories, in tables, and rates, in pairs of coefficients.
 void learn_parts(const PartModels& models, const Sequences& sequences, const Pairs& pairs, PartPrior prior, Limits limits,
                  PartLearned learned, const Run& run) {
     const PartMixtures& e = models.emissions;
@@ -295,12 +323,11 @@ void learn_parts(const PartModels& models, const Sequences& sequences, const Pai
     check_range(models.chains.n_states, e.K, "n_states", e.S, e.S);
     e.check_frames(sequences), pairs.check_ranges(sequences, e.K);
     prior.check(e), limits.check(e.K), learned.check(e);
-    const PartLearning learning{{learned.startprob, learned.transmat, learned.objective, learned.n_iter, prior.start,
-                                 prior.trans, limits.least, limits.tolerance, limits.max_iter},
+    const PartLearning learning{{iterations(limits), learned.startprob, learned.transmat, prior.start, prior.trans},
                                 learned.probabilities, learned.coefficients, prior.tables, prior.linear, prior.low, prior.is_rate};
     run_call(run, [&](Call& call) {
         const auto m = models_of<PartFamily>(models);
-        EStep<PartFamily>(m, sequences, pairs, PartFamily::anchors(e), call).learn(learning);
+        EStep<PartFamily>(m, sequences, pairs, PartFamily::anchors(e), call).template learn<PointEstimates<PartFamily>>(learning);
     });
 }
 
@@ -314,5 +341,7 @@ void bind_baum_welch(nb::module_& m) {
           "scores"_a, "sums"_a, "run"_a);
     m.def("learn_parts", &learn_parts, nb::kw_only(), "models"_a, "sequences"_a, "pairs"_a, "prior"_a, "limits"_a, "learned"_a,
           "run"_a);
+    m.def("learn_posteriors", &learn_posteriors, nb::kw_only(), "models"_a, "sequences"_a, "pairs"_a, "prior"_a, "limits"_a,
+          "posterior"_a, "run"_a);
     m.def("learn", &learn, nb::kw_only(), "models"_a, "sequences"_a, "pairs"_a, "prior"_a, "limits"_a, "learned"_a, "run"_a);
 }

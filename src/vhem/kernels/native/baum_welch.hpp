@@ -22,14 +22,18 @@ struct Layout {
     }
 };
 
-// HMMs that learn from one sequence each, arrays with one row per HMM: what goes in and comes out again, and what is known
-// before. A family adds its own.
-struct Learning {
-    double *startprob, *transmat, *objective;
+// How long HMMs iterate inside the engine, one entry per HMM: what goes in and comes out again, and when each stops.
+struct Iterations {
+    double* objective;
     int64_t* n_iter;
-    const double *start, *trans;      // pseudo-counts
     const double *least, *tolerance;  // frames of a state that lives, and gain of an HMM that goes on
     int max_iter;
+};
+
+// HMMs that learn from their own sequences, arrays with one row per HMM. A family adds its own.
+struct Learning : Iterations {
+    double *startprob, *transmat;
+    const double *start, *trans;  // pseudo-counts
 };
 
 // Sums over the frames of one HMM's sequences, one sequence at a time.

@@ -35,15 +35,23 @@ struct Household {
     }
 };
 
-// kLanes pairs side by side. What is here is compiled once per family; the recursions over frames, below, for the commonest
-// numbers of states as well.
+// The HMMs of kLanes pairs, and the sums that an E-step makes for them.
 template <class Family>
-class Pack {
-  public:
-    Pack(const Models<Family>& models, const typename Family::Prepared& prepared, const typename Family::Anchors& anchors,
-         const Sequences& frames, Worker& worker)
-        : a(models), S(static_cast<int>(a.S)), M(static_cast<int>(a.M)), d(models.components.d), frames(frames), worker(worker),
-          layout(models), G(S * M), components(models.components, prepared, anchors, G) {
+struct HMMLanes {
+    const Models<Family>& a;
+    const int S, M;
+    const Layout<Family> layout;
+    const long G;  // components of one HMM
+    typename Family::Lanes components;
+    vec *start, *trans, *factor, *used;  // trans behind start
+    vec *sums, *beta, *ratio;            // the last two for recursions
+    ivec ergodic;
+    vec least;    // what a probability must exceed to count as lost when it is dropped
+    bool padded;  // whether there are states that only pad
+
+    HMMLanes(const Models<Family>& models, const typename Family::Prepared& prepared, const typename Family::Anchors& anchors)
+        : a(models), S(static_cast<int>(a.S)), M(static_cast<int>(a.M)), layout(models), G(S * M),
+          components(models.components, prepared, anchors, G) {
         memory.resize(S + S * S + 2 * G + components.size() + layout.size + 2 * S);
         vec* at = memory.data();
         auto take = [&](long n) { return std::exchange(at, at + n); };
@@ -52,100 +60,9 @@ class Pack {
         components.place(at);
     }
 
-    virtual ~Pack() = default;
-
-    static long doubles_per_frame(const Models<Family>& m) {
-        return kLanes * (m.components.d + 2 * m.S + (m.M > 1 ? m.S * m.M : 0));
-    }
-
-    // Writes log p(y) of every lane and, where `slots` is given, its weighted sums. Returns which lanes can be trusted.
-    ivec run(const Pairs& pairs, long begin, int lanes, double* scores, double* const* slots) {
-        const Chosen chosen = neighbours(begin, lanes);
-        load_models(pairs, chosen);
-        load_frames(pairs, chosen);
-        const ivec trusted = components.trusted(complete) & run_forward();
-        store_partial(scores, log_likelihood, lanes);
-        if (!slots) return trusted;
-        backward();
-        for (long i = 0; i < S * S; ++i) sums[layout.trans + i] *= trans[i];
-        for (int l = 0; l < lanes; ++l)
-            if (trusted[l])
-                for (long i = 0; i < layout.size; ++i) slots[l][i] = pairs.weight[begin + l] * sums[i][l];
-        return trusted;
-    }
-
-    // EM in the lanes (one component per state) for as long as nothing happens that needs a closer look: an
-    // HMM that has converged or gone down, a state that died, a mean that moved far, digits that may be lost.
-    void learn(const Pairs& pairs, const Household& house, const typename Family::Learning& l) {
-        load_models(pairs, house.first);
-        load_frames(pairs, house.first);
-        load_prior(pairs, house.first, l);
-        const long most = house.most();
-        ivec going = ~ivec{};
-        while (any(going &= count < l.max_iter)) {
-            worker.checkpoint();
-            vec value = log_prior(l);
-            for (long q = 0; q < most && any(going); ++q) {
-                if (most > 1) load_member(pairs, house, q);
-                going &= run_forward() | (weight == 0.0);
-                value += weight * log_likelihood;
-                if (q == most - 1) going &= rises(value);
-                if (!any(going)) break;
-                backward();
-                if (most > 1) add_member(q == 0, q == most - 1);
-            }
-            if (!any(going)) break;
-            for (int s = 0; s < S; ++s) going &= weight * sums[layout.occupancy + s] >= least_frames;
-            going &= estimate(l);
-            objective = going ? value : objective;
-            count -= going;
-            apply(going);
-        }
-        keep(pairs, house, l);
-    }
-
-  protected:
-    const Models<Family>& a;
-    const int S, M;
-    const long d;
-    const Sequences& frames;
-    Worker& worker;
-    const Layout<Family> layout;
-    const long G;  // components of one HMM
-    typename Family::Lanes components;
-    VecArray memory, per_frame;
-    vec *start, *trans, *factor, *used;  // the lanes' HMMs
-    vec *sums, *beta, *ratio;
-    VecArray learning, added;
-    vec *prior_start, *prior_trans, *fresh;  // of `learn`; fresh: start, trans
-    vec weight, objective, tolerance, least_frames;
-    ivec count;    // iterations made
-    bool counted;  // whether there are pseudo-counts of starts and transitions
-    vec *x, *alpha, *gain, *share;  // per frame: values, forward probabilities, b_s / Σ, shares of components
-    vec log_likelihood;
-    long T;            // of the longest lane
-    ivec length;       // of every lane
-    ivec ergodic, complete;
-    vec least;         // what a probability must exceed to count as lost when it is dropped
-    bool missing, padded, uneven;  // values that are missing, states that only pad, lengths that differ
-
-    // Frame by frame forward, and back: log p(y) and sums. Forward returns which lanes can be trusted.
-    virtual ivec run_forward() = 0;
-    virtual void backward() = 0;
-
-    std::array<vec*, Family::kMoments> all_moments() {
-        std::array<vec*, Family::kMoments> all;
-        for (int m = 0; m < Family::kMoments; ++m) all[m] = sums + layout.moments[m];
-        return all;
-    }
-
-  private:
-    void load_models(const Pairs& pairs, const Chosen& chosen) {
-        ivec k;
-        for (int l = 0; l < kLanes; ++l) {
-            k[l] = pairs.model[chosen[l]];
-            judge_transitions(l, k[l]);
-        }
+    // Takes the HMMs k, one per lane.
+    void load(ivec k) {
+        for (int l = 0; l < kLanes; ++l) judge_transitions(l, k[l]);
         gather_rows(k, a.startprob, S, start);
         gather_rows(k, a.transmat, S * S, trans);
         gather_rows(k, a.mix_weights, G, used);
@@ -159,17 +76,140 @@ class Pack {
         }
     }
 
-    void load_prior(const Pairs& pairs, const Chosen& chosen, const typename Family::Learning& l) {
-        const long n = S + S * S;
-        learning.resize(2 * n + components.learning_size());
-        prior_start = learning.data(), prior_trans = prior_start + S, fresh = prior_start + n;
+    // To be called after parameters were changed (one component per state).
+    void changed() {
+        for (long g = 0; g < G; ++g) factor[g] = components.log_factor(g);
+        vec low = trans[0];
+        ivec tiny = {};
+        for (long i = 0; i < S * S; ++i) {
+            low = vmin(low, trans[i]);
+            tiny |= (trans[i] > 0.0) & (trans[i] < kSmallTransition);
+        }
+        ergodic = low >= kErgodic;
+        least = tiny ? splat(-1.0) : vec{};
+    }
+
+    std::array<vec*, Family::kMoments> all_moments() {
+        std::array<vec*, Family::kMoments> all;
+        for (int m = 0; m < Family::kMoments; ++m) all[m] = sums + layout.moments[m];
+        return all;
+    }
+
+  private:
+    VecArray memory;
+
+    void judge_transitions(int l, long k) {
+        bool all = true, tiny = false;
+        for (int r = 0; r < a.n_states[k]; ++r)
+            for (int s = 0; s < a.n_states[k]; ++s) {
+                double p = a.transmat[(k * S + r) * S + s];
+                all = all && p >= kErgodic;
+                tiny = tiny || (p > 0 && p < kSmallTransition);
+            }
+        ergodic[l] = all ? -1 : 0;
+        least[l] = tiny ? -1.0 : 0.0;
+    }
+};
+
+// kLanes pairs side by side. What is here is compiled once per family; the recursions over frames, below, for the commonest
+// numbers of states as well.
+template <class Family>
+class Pack : protected HMMLanes<Family> {
+    using Base = HMMLanes<Family>;
+
+  public:
+    using Base::a, Base::S, Base::M, Base::layout, Base::G, Base::components, Base::trans, Base::sums;
+
+    Pack(const Models<Family>& models, const typename Family::Prepared& prepared, const typename Family::Anchors& anchors,
+         const Sequences& frames, Worker& worker)
+        : Base(models, prepared, anchors), d(models.components.d), frames(frames), worker(worker) {}
+
+    virtual ~Pack() = default;
+
+    static long doubles_per_frame(const Models<Family>& m) {
+        return kLanes * (m.components.d + 2 * m.S + (m.M > 1 ? m.S * m.M : 0));
+    }
+
+    // Writes log p(y) of every lane and, where `slots` is given, its weighted sums. Returns which lanes can be trusted.
+    ivec run(const Pairs& pairs, long begin, int lanes, double* scores, double* const* slots) {
+        const Chosen chosen = neighbours(begin, lanes);
+        this->load(models_of_pairs(pairs, chosen));
+        load_frames(pairs, chosen);
+        const ivec trusted = components.trusted(complete) & run_forward();
+        store_partial(scores, log_likelihood, lanes);
+        if (!slots) return trusted;
+        backward();
+        for (long i = 0; i < S * S; ++i) sums[layout.trans + i] *= trans[i];
+        for (int l = 0; l < lanes; ++l)
+            if (trusted[l])
+                for (long i = 0; i < layout.size; ++i) slots[l][i] = pairs.weight[begin + l] * sums[i][l];
+        return trusted;
+    }
+
+    // EM in the lanes (one component per state) for as long as nothing happens that needs a closer look: an
+    // HMM that has converged or gone down, a state that died, a mean that moved far, digits that may be lost. What becomes
+    // of the sums is the business of `Estimates` (learning.hpp, variational_lanes.hpp).
+    template <class Estimates>
+    void learn(const Pairs& pairs, const Household& house, const typename Estimates::Learning& l) {
+        const ivec k = models_of_pairs(pairs, house.first);
+        this->load(k);
+        load_frames(pairs, house.first);
+        load_limits(pairs, house.first, k, l);
+        Estimates estimates(*this, l, k);
+        const long most = house.most();
+        ivec going = ~ivec{};
+        while (any(going &= count < l.max_iter)) {
+            worker.checkpoint();
+            vec value = estimates.log_prior();
+            for (long q = 0; q < most && any(going); ++q) {
+                if (most > 1) load_member(pairs, house, q);
+                going &= run_forward() | (weight == 0.0);
+                value += weight * log_likelihood;
+                if (q == most - 1) going &= rises(value);
+                if (!any(going)) break;
+                backward();
+                if (most > 1) add_member(q == 0, q == most - 1);
+            }
+            if (!any(going)) break;
+            for (int s = 0; s < S; ++s) going &= weight * sums[layout.occupancy + s] >= least_frames;
+            going &= estimates.estimate(weight);
+            objective = going ? value : objective;
+            count -= going;
+            estimates.apply(going);
+        }
+        for (int i = 0; i < house.lanes; ++i) {
+            estimates.keep(i, k[i]);
+            l.objective[k[i]] = objective[i];
+            l.n_iter[k[i]] = count[i];
+        }
+    }
+
+  protected:
+    const long d;
+    const Sequences& frames;
+    Worker& worker;
+    VecArray per_frame, added;
+    vec weight, objective, tolerance, least_frames;  // of `learn`
+    ivec count;                                      // iterations made
+    vec *x, *alpha, *gain, *share;  // per frame: values, forward probabilities, b_s / Σ, shares of components
+    vec log_likelihood;
+    long T;       // of the longest lane
+    ivec length;  // of every lane
+    ivec complete;
+    bool missing, uneven;  // values that are missing, lengths that differ
+
+    // Frame by frame forward, and back: log p(y) and sums. Forward returns which lanes can be trusted.
+    virtual ivec run_forward() = 0;
+    virtual void backward() = 0;
+
+  private:
+    static ivec models_of_pairs(const Pairs& pairs, const Chosen& chosen) {
         ivec k;
-        for (int i = 0; i < kLanes; ++i) k[i] = pairs.model[chosen[i]];
-        gather_rows(k, l.start, S, prior_start);
-        gather_rows(k, l.trans, S * S, prior_trans);
-        components.load_prior(k, l, fresh + n);
-        counted = false;
-        for (long i = 0; i < n; ++i) counted = counted || any(prior_start[i] > 0.0);
+        for (int l = 0; l < kLanes; ++l) k[l] = pairs.model[chosen[l]];
+        return k;
+    }
+
+    void load_limits(const Pairs& pairs, const Chosen& chosen, ivec k, const Iterations& l) {
         gather_rows(k, l.objective, 1, &objective);
         gather_rows(k, l.tolerance, 1, &tolerance);
         gather_rows(k, l.least, 1, &least_frames);
@@ -200,73 +240,6 @@ class Pack {
     ivec rises(vec value) const {
         const vec size = vmax(splat(1.0), vabs(objective));
         return (vabs(value - objective) >= tolerance) & (value >= objective - kRounding * size);
-    }
-
-    // Up to a constant: Σ ε_s log π_s + Σ ε_rs log a_rs, and the components' share.
-    vec log_prior(const typename Family::Learning& l) const {
-        vec total = {};
-        for (long i = 0; counted && i < S + S * S; ++i) {
-            const vec p = i < S ? start[i] : trans[i - S];
-            total += prior_start[i] > 0.0 ? prior_start[i] * vlog(prior_start[i] > 0.0 ? p : splat(1.0)) : vec{};
-        }
-        return total + components.log_prior(l);
-    }
-
-    // The M-step, into `fresh`. Returns the lanes whose means stayed near their anchors.
-    ivec estimate(const typename Family::Learning& l) {
-        for (int r = 0; r <= S; ++r) {  // the starting states, then the rows of the transition matrix
-            vec total = {}, *to = fresh + r * S;
-            const vec *old = r ? trans + (r - 1) * S : start, *more = prior_start + r * S;
-            for (int s = 0; s < S; ++s) {
-                to[s] = fma(weight * sums[r * S + s], r ? old[s] : splat(1.0), more[s]);
-                total += to[s];
-            }
-            const vec inverse = 1.0 / (total > 0.0 ? total : splat(1.0));
-            for (int s = 0; s < S; ++s) to[s] = total > 0.0 ? to[s] * inverse : old[s];
-        }
-        ivec near = ~ivec{};
-        for (long g = 0; g < G; ++g)
-            near &= components.estimate(g, weight, weight * sums[layout.occupancy + g], all_moments(), l);
-        return near;
-    }
-
-    void apply(ivec going) {
-        const long n = S * S;
-        for (long i = 0; i < S; ++i) start[i] = going ? fresh[i] : start[i];
-        for (long i = 0; i < n; ++i) trans[i] = going ? fresh[S + i] : trans[i];
-        components.apply(going);
-        for (long g = 0; g < G; ++g) factor[g] = components.log_factor(g);
-        vec low = trans[0];
-        ivec tiny = {};
-        for (long i = 0; i < n; ++i) {
-            low = vmin(low, trans[i]);
-            tiny |= (trans[i] > 0.0) & (trans[i] < kSmallTransition);
-        }
-        ergodic = low >= kErgodic;
-        least = tiny ? splat(-1.0) : vec{};
-    }
-
-    void keep(const Pairs& pairs, const Household& house, const typename Family::Learning& l) const {
-        for (int i = 0; i < house.lanes; ++i) {
-            const long k = pairs.model[house.first[i]];
-            scatter_row(i, start, S, l.startprob + k * S);
-            scatter_row(i, trans, S * S, l.transmat + k * S * S);
-            components.keep(i, k, l);
-            l.objective[k] = objective[i];
-            l.n_iter[k] = count[i];
-        }
-    }
-
-    void judge_transitions(int l, long k) {
-        bool all = true, tiny = false;
-        for (int r = 0; r < a.n_states[k]; ++r)
-            for (int s = 0; s < a.n_states[k]; ++s) {
-                double p = a.transmat[(k * S + r) * S + s];
-                all = all && p >= kErgodic;
-                tiny = tiny || (p > 0 && p < kSmallTransition);
-            }
-        ergodic[l] = all ? -1 : 0;
-        least[l] = tiny ? -1.0 : 0.0;
     }
 
     // A lane's last frame is repeated up to the length of the longest.

@@ -14,6 +14,13 @@ void bind_rows(nb::module_& m);
 
 namespace {
 
+template <class Beliefs, class Array>
+void bind_beliefs(nb::module_& m, const char* name) {
+    using namespace nb::literals;
+    nb::class_<Beliefs>(m, name).def(nb::init<Array, Array, Array, Array, Array, Array>(), nb::kw_only(), "start"_a, "trans"_a,
+                                     "beta"_a, "v"_a, "m"_a, "rate"_a);
+}
+
 void bind_arguments(nb::module_& m) {
     using namespace nb::literals;
     nb::class_<StopFlag>(m, "StopFlag").def(nb::init<>()).def("raise_", &StopFlag::raise);
@@ -44,12 +51,14 @@ void bind_arguments(nb::module_& m) {
         .def(nb::init<Input, Input, Input, Input, Input, Input>(), nb::kw_only(), "start"_a, "trans"_a, "tables"_a, "linear"_a,
              "low"_a, "is_rate"_a);
     nb::class_<PartLearned>(m, "PartLearned")
-        .def(nb::init<Output, Output, Output, Output, Output, Output>(), nb::kw_only(), "startprob"_a, "transmat"_a,
-             "probabilities"_a, "coefficients"_a, "objective"_a, "n_iter"_a);
-    nb::class_<Limits>(m, "Limits").def(nb::init<Input, Input, int>(), nb::kw_only(), "least"_a, "tolerance"_a, "max_iter"_a);
+        .def(nb::init<Output, Output, Output, Output>(), nb::kw_only(), "startprob"_a, "transmat"_a, "probabilities"_a,
+             "coefficients"_a);
+    nb::class_<Limits>(m, "Limits").def(nb::init<Input, Input, int, Output, Output>(), nb::kw_only(), "least"_a, "tolerance"_a,
+                                        "max_iter"_a, "objective"_a, "n_iter"_a);
     nb::class_<Learned>(m, "Learned")
-        .def(nb::init<Output, Output, Output, Output, Output, Output>(), nb::kw_only(), "startprob"_a, "transmat"_a,
-             "means"_a, "covars"_a, "objective"_a, "n_iter"_a);
+        .def(nb::init<Output, Output, Output, Output>(), nb::kw_only(), "startprob"_a, "transmat"_a, "means"_a, "covars"_a);
+    bind_beliefs<BeliefsBefore, Input>(m, "BeliefsBefore");
+    bind_beliefs<BeliefsAfter, Output>(m, "BeliefsAfter");
 }
 
 }  // namespace

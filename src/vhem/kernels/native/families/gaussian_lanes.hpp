@@ -1,6 +1,7 @@
 // Gaussians in Baum-Welch, one HMM per lane of a register: densities, moments, and the M-step of diagonal ones.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "../baum_welch.hpp"
@@ -184,10 +185,17 @@ class GaussianLanes {
 
     void apply(ivec going) {
         for (long i = 0; i < G * d; ++i) {
-            mean[i] = anchor[i] = going ? fresh[i] : mean[i];
+            mean[i] = going ? fresh[i] : mean[i];
             variance[i] = going ? fresh[G * d + i] : variance[i];
         }
+        moved();
     }
+
+    long n_gaussians() const { return G; }
+    long n_dims() const { return d; }
+    vec* means() const { return mean; }
+    vec* variances() const { return variance; }
+    void moved() { std::copy_n(mean, G * d, anchor); }  // moments are about the means
 
     void keep(int lane, long k, const GaussianLearning& l) const {
         scatter_row(lane, mean, G * d, l.means + k * G * d);
