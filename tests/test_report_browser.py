@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import shutil
 
 import numpy as np
@@ -427,3 +428,21 @@ def test_mixtures_of_sequences(browser, study, tmp_path):
     click(browser, "#member-list button")
     assert "centre of its cluster" in find(browser, "#details").text
     assert complaints(browser) == []
+
+
+def test_channels_of_any_unit_can_be_seen_on_one_axis(browser, tmp_path):
+    """Multiplying channels by 1,000 and by 0.001 must not change the profiles, nor the curves of sequences."""
+    rng = np.random.default_rng(0)
+    plain = [rng.normal(size=(30, 3)) + 4 * rng.integers(0, 2, size=(30, 1)) for _ in range(6)]
+    drawn = []
+    for units in (np.ones(3), np.array([1000.0, 1.0, 0.001])):
+        sequences = vhem.Sequences([frames * units for frames in plain])
+        fit = vhem.SequenceClustering(2, n_states=2, random_state=0).fit(sequences)
+        path = vhem.report.write(tmp_path / f"{units[0]:g}.html", fit, sequences=sequences)
+        open_page(browser, path)
+        lines = "return [...document.querySelectorAll('#clusters svg path')].map((e) => e.getAttribute('d'))"
+        drawn.append([np.array(re.findall(r"[-\d.]+", d), float) for d in browser.execute_script(lines)])
+        assert complaints(browser) == []
+        assert len(drawn[-1]) >= 8  # a band and a line for each of two states, twice
+    for one, other in zip(*drawn, strict=True):
+        np.testing.assert_allclose(one, other, atol=1.5)  # of 180 pixels: numbers in a report are rounded

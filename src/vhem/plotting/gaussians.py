@@ -30,6 +30,10 @@ def state_deviations(hmm: HMM) -> FloatArray:
     return np.asarray(np.sqrt(np.einsum("sm,smd->sd", hmm.mix_weights, variances + apart)))
 
 
+#: The label of an axis that all channels share.
+IN_SPREADS = "standard deviations\nfrom the channel's mean"
+
+
 def channel_scales(hmms: Sequence[HMM]) -> tuple[FloatArray, FloatArray]:
     """Return the centre and the spread of each channel over all states of some HMMs: its zero and unit in a profile."""
     mean = np.concatenate([state_means(hmm) for hmm in hmms])

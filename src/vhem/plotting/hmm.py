@@ -13,7 +13,14 @@ from vhem._support.errors import InputError
 from vhem.emissions import Gaussian
 from vhem.models import HMM
 from vhem.plotting.channels import plot_channels
-from vhem.plotting.gaussians import channel_scales, draw_densities, draw_ellipses, draw_profiles, state_means
+from vhem.plotting.gaussians import (
+    IN_SPREADS,
+    channel_scales,
+    draw_densities,
+    draw_ellipses,
+    draw_profiles,
+    state_means,
+)
 from vhem.plotting.style import axes_or_new, equal_scales, picture
 from vhem.plotting.transitions import draw_chain, plot_transitions
 from vhem.sequences import SequencesLike
@@ -152,4 +159,4 @@ def label_axes(ax: Axes, n_dims: int, names: Sequence[str] | None) -> None:
             ax.set_ylabel(names[1])
     elif n_dims > 2:
         ax.set_xlabel("dimension" if names is None else "")
-        ax.set_ylabel("standard deviations\nfrom the channel's mean")
+        ax.set_ylabel(IN_SPREADS)

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem.emissions import Gaussian
 from vhem.models import HMM
-from vhem.plotting.gaussians import draw_ellipses
+from vhem.plotting.gaussians import IN_SPREADS, channel_scales, draw_ellipses
 from vhem.plotting.hmm import check_names, draw_background
 from vhem.plotting.style import axes_or_new, color, dashes, equal_scales, hatch, picture
 
@@ -34,7 +35,8 @@ def plot_sequence(
     """Draw a sequence with its likeliest path of states (Viterbi).
 
     In two dimensions it is a path of numbered points, coloured by state, over the states' ellipses. Otherwise it is
-    drawn over time, the states as a hatched and numbered strip below.
+    drawn over time, the states as a hatched and numbered strip below; in more than two dimensions each is drawn in
+    units of its own spread.
 
     Parameters
     ----------
@@ -70,6 +72,10 @@ def plot_sequence(
             ax.set(xlabel=names[0], ylabel=names[1])
         return ax
     ax = axes_or_new(ax, 8.0, 3.5)
+    unit = names[0] if names and hmm.n_dims == 1 else "value"
+    if hmm.n_dims > 2 and isinstance(hmm.emissions, Gaussian):
+        centre, spread = channel_scales([hmm])
+        values, unit = (values - centre) / spread, IN_SPREADS
     for k in range(hmm.n_dims):
         style = {"color": "0.2"} if hmm.n_dims == 1 else {"color": color(k + 4), "linestyle": dashes(k)}
         label = (names[k] if names else f"dimension {k + 1}") if 1 < hmm.n_dims <= _FEW_LINES else None
@@ -77,7 +83,7 @@ def plot_sequence(
     _draw_strip(ax, values, path)
     if 1 < hmm.n_dims <= _FEW_LINES:
         ax.legend(frameon=False, fontsize=8, ncols=4, loc="upper right")
-    ax.set(xlabel="time", ylabel=names[0] if names and hmm.n_dims == 1 else "value")
+    ax.set(xlabel="time", ylabel=unit)
     return ax
 
 

@@ -78,10 +78,12 @@ function arrow([x1, y1], [x2, y2], p, radius) {
     half = 1.6 + 3 * p;
   const curve = `M${from.map((v) => v.toFixed(1))}Q${cx.toFixed(1)},${cy.toFixed(1)} ${neck.map((v) => v.toFixed(1))}`;
   const corners = [tip, [neck[0] - uy * half, neck[1] + ux * half], [neck[0] + uy * half, neck[1] - ux * half]];
+  const points = corners.map((c) => c.map((v) => v.toFixed(1)).join(",")).join(" ");
   return [
     svg("path", { class: "halo", d: curve, "stroke-width": 2 + 4.4 * p }),
+    svg("polygon", { class: "halo", points, "stroke-width": 1.4, "stroke-linejoin": "round" }),
     svg("path", { class: "arrow", d: curve, "stroke-width": 0.6 + 4.4 * p }),
-    svg("polygon", { class: "head", points: corners.map((c) => c.map((v) => v.toFixed(1)).join(",")).join(" ") }),
+    svg("polygon", { class: "head", points }),
   ];
 }
 function wedge(x, y, radius, part) {

@@ -4,7 +4,7 @@ const LEGEND = {
     "Each panel shows how probable the values of a channel are in every state; the colours are those of the states.",
   1: "Each curve shows where a state's values lie, scaled by the share of time spent in it.",
   2: "Each ellipse shows where a state's observations lie (two standard deviations).",
-  3: "Each line is the mean of a state over the dimensions; bands are one standard deviation.",
+  3: "Each line is the mean of a state over the dimensions, in standard deviations of each dimension from its mean; bands are one standard deviation of the state.",
 };
 function legend() {
   const chainText =

@@ -1,4 +1,12 @@
 // The frame that pictures in one or two dimensions share, and what is drawn in it.
+// In more dimensions each has a zero and a unit of its own, so that all of them can be seen on one axis: mean and spread over the states of all centres, as in vhem.plotting.
+const SCALES = Array.from({ length: DATA.channels || DATA.dims < 3 ? 0 : DATA.dims }, (_, d) => {
+  const states = DATA.layers[1].flatMap((m) => m.mean.map((x, s) => [x[d], m.sd[s][d]]));
+  const zero = states.reduce((sum, [mean]) => sum + mean, 0) / states.length;
+  const square = states.reduce((sum, [mean, sd]) => sum + sd ** 2 + (mean - zero) ** 2, 0) / states.length;
+  return { zero, unit: Math.sqrt(square) || 1 };
+});
+const inUnits = (value, d) => (SCALES.length ? (value - SCALES[d].zero) / SCALES[d].unit : value);
 const MAP = (() => {
   // one frame for all pictures in one or two dimensions
   const centers = DATA.layers[1];
@@ -8,7 +16,7 @@ const MAP = (() => {
   const bounds = Array.from({ length: DATA.dims }, (_, d) => {
     const low = Math.min(...centers.flatMap((m) => m.mean.map((x, s) => x[d] - reach * m.sd[s][d])));
     const high = Math.max(...centers.flatMap((m) => m.mean.map((x, s) => x[d] + reach * m.sd[s][d])));
-    return [low, high > low ? high : low + 1];
+    return [inUnits(low, d), high > low ? inUnits(high, d) : inUnits(low, d) + 1];
   });
   if (DATA.dims !== 2) return { bounds };
   let [[left, right], [bottom, top]] = bounds;

@@ -128,7 +128,7 @@ function drawProfiles(model, behind, label, small) {
   const X = (d) => 34 + (d / Math.max(1, DATA.dims - 1)) * (right - 34);
   const Y = (v) => 190 - ((v - low) / (high - low)) * 180;
   const faint = Math.min(0.7, Math.max(0.12, 8 / (behind.length + 1)));
-  const points = (values) => values.map((v, d) => [X(d), Y(v)]);
+  const points = (values) => values.map((v, d) => [X(d), Y(inUnits(v, d))]);
   const members = behind.flatMap((m) =>
     m.mean.map((values) => svg("path", { class: "member", d: asPath(points(values)), opacity: faint })),
   );
@@ -153,7 +153,7 @@ function profileLines(model, points) {
   });
 }
 function profileNumbers(model, x, Y) {
-  const ends = model.mean.map((values) => Y(values[DATA.dims - 1]));
+  const ends = model.mean.map((values) => Y(inUnits(values[DATA.dims - 1], DATA.dims - 1)));
   return spread(ends, 11).map((y, s) => svg("text", { x, y: y + 4, style: { "font-weight": 700 } }, String(s + 1)));
 }
 function profileAxes(X, Y, low, high, right) {
@@ -165,6 +165,6 @@ function profileAxes(X, Y, low, high, right) {
     svg("path", { class: "frame", d: `M34,10V190H${right}` }),
     ...shown.map((d) => svg("text", { ...below, x: X(d), y: 204 }, name(d))),
     svg("text", { ...below, x: (34 + right) / 2, y: 217 }, DATA.dimensionNames ? "" : "dimension"),
-    ...[low, (low + high) / 2, high].map((v) => tickAtLeft(30, Y(v), v)),
+    ...[low, 0, high].map((v) => tickAtLeft(30, Y(v), v)),
   ];
 }

@@ -53,7 +53,7 @@ function drawScanpath(sequence, model, label) {
 
 function drawCurves(sequence, model, label) {
   const T = sequence.path.length;
-  const values = sequence.x.flat().filter((v) => v !== null);
+  const values = sequence.x.flatMap((row) => row.map((v, d) => (v === null ? null : inUnits(v, d)))).filter((v) => v !== null);
   const [low, high] = values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
   const X = (t) => 36 + ((t + 0.5) / T) * 514;
   const Y = (v) => 150 - ((v - low) / (high - low || 1)) * 138;
@@ -91,7 +91,7 @@ function curve(sequence, d, X, Y) {
   let path = "";
   sequence.x.forEach((row, i) => {
     // a missing value lifts the pen
-    if (row[d] !== null) path += `${pen}${X(i).toFixed(1)},${Y(row[d]).toFixed(1)}`;
+    if (row[d] !== null) path += `${pen}${X(i).toFixed(1)},${Y(inUnits(row[d], d)).toFixed(1)}`;
     pen = row[d] === null ? "M" : "L";
   });
   const dashes = DATA.dims > 1 ? DASHES[d % 6] : "";
