@@ -248,15 +248,27 @@ def table(data: str) -> str:
 
 PAGE = """# All systems on the same data
 
-Made by `experiments/compare_systems.py --write`, which runs every system in a process of its own, on one thread.
-Figures are means over draws of the data (± their standard error). ARI is the adjusted Rand index and NMI the normalised
-mutual information with the truth. "Models" is the time to make what a system clusters (an HMM, a linear dynamical
-system or a Gaussian of every item), "clustering" the system's own. SequenceClustering, EM-H3M, EM-DTM and k-means work
-on the sequences themselves. Memory is the peak growth of the process, libraries loaded meanwhile included
-(scikit-learn's k-means takes about 12 MB). Seconds belong to the machine this ran on, which was busy: compare them with
-one another only. Sizes are the same for all systems and nothing was tuned; options are the defaults unless named,
-except for dynamic textures, which stop at tol = 1e-3 (and the systems of single items after 20 iterations). "States
-chosen" is `n_states="auto"`, which also chooses left-right HMMs where these suit better, as they do on letters.
+This page compares the systems of this package with one another. [Against the field](benchmarks.md) compares the package
+with others.
+
+- **SequenceClustering** sees the sequences: HMMs of all items, a tree, EM, and items that vary about their cluster.
+  "States chosen" is `n_states="auto"`, which also chooses left-right HMMs where these suit better, as on letters.
+- **VHEM** sees one HMM per item and no sequences. "Not polished" is the paper's algorithm from Ward's start, "20
+  restarts" the same algorithm, the best of twenty starts.
+- **SampledHEM** does the same with sequences drawn from the HMMs; **SC-PPK** and the other *spectral* systems cluster a
+  matrix of similarities between the HMMs.
+- **EM-H3M** (`MixtureOfHMMs`) learns a mixture of HMMs from the sequences.
+- **EM-DTM** and **HEM-DTM** have linear dynamical systems (dynamic textures) in the place of HMMs, **HEM-GMM** single
+  Gaussians, which know nothing of time. **k-means of stretched series** is the simplest thing that could work.
+
+All are told the true number of clusters. Figures are means over draws of the data (± their standard error). ARI is the
+adjusted Rand index and NMI the normalised mutual information with the truth. "Models" is the time to make what a system
+clusters (an HMM, a linear dynamical system or a Gaussian of every item), "clustering" the system's own. Memory is the
+peak growth of the process, libraries loaded meanwhile included (scikit-learn's k-means takes about 12 MB). Every system
+runs in a process of its own, on one thread; the machine was busy, so compare seconds with one another only. Sizes are
+the same for all systems and nothing was tuned; options are the defaults unless named, except for dynamic textures,
+which stop at tol = 1e-3 (and the systems of single items after 20 iterations). `experiments/compare_systems.py --write`
+makes the page again.
 
 ## A simulated study: who looks at faces in which way
 
@@ -274,7 +286,7 @@ UCI Character Trajectories: {per_letter} samples of each of the letters {letters
 
 ## Numbers of clusters and states
 
-The systems above are told how many clusters there are. Where that is the question, variational Bayes answers it:
+Where the number of clusters is the question, variational Bayes answers it:
 `VBHEM` finds the three strategies of such a study in 20 of 20 draws that were not used to develop it, and
 `fit_hmms(..., method="vb")` the three states of 96 to 99 % of the viewers with ten or more trials, where BIC does so
 for 68 to 92 %. [Bayesian or not](bayesian.md) has the figures and the draws.
@@ -294,7 +306,7 @@ for 68 to 92 %. [Bayesian or not](bayesian.md) has the figures and the draws.
   the kernel on both sets. They look at all pairs, so time and memory grow with the square of the number of models; and
   their centres are inputs, unless novel ones are asked for.
 - **The aggregated Wasserstein distance** costs more than a hundred times as much as the kernel: more than a dozen
-  linear programs a pair.
+  linear programs per pair.
 - **SampledHEM** maximises the likelihood of real samples where VHEM maximises a bound on its expectation. On faces that
   is level with VHEM from Ward's start (.971 and .967), in three times the time.
 - **Dynamic textures** move steadily, and eyes jump: out of place there. On letters they want more states than HMMs.

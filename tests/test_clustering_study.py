@@ -15,7 +15,7 @@ from vhem.datasets import load_labelled_series, simulated_sets
 from vhem.datasets.labelled_series import LABELLED_SERIES, read_ts
 from vhem.studies import clustering
 from vhem.studies.clustering_data import SETS, TROUBLES, Items, simulated
-from vhem.studies.clustering_methods import METHODS, stretched
+from vhem.studies.clustering_methods import METHODS, Panel, stretched
 from vhem.studies.clustering_tables import all_tables
 from vhem.studies.ranks import average_ranks, cliques, draw_ranks
 
@@ -64,6 +64,18 @@ def test_items_with_several_sequences_and_categories_become_one_series():
 def test_stretching_keeps_straight_lines_straight():
     line = np.linspace(0, 1, 7)[:, None]
     np.testing.assert_allclose(stretched([line], 13)[0, :, 0], np.linspace(0, 1, 13))
+
+
+@pytest.mark.parametrize("lengths", [(20, 30), (20, 21)])
+def test_new_series_get_the_scale_and_the_length_of_those_that_were_clustered(lengths):
+    items = two_kinds(lengths=lengths)
+    panel = Panel.of(items)
+    made = panel.made(items)
+    assert made.shape == (16, 2, panel.length)
+    np.testing.assert_allclose(np.concatenate(panel.scale.applied(items)).std(axis=0), 1)
+    assert panel.note == ("" if lengths == (20, 21) else "stretched")
+    alone = items.take(np.arange(16) == 3)
+    np.testing.assert_array_equal(panel.made(alone), made[3:4])
 
 
 def test_ranks_are_friedmans():

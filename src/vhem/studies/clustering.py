@@ -24,7 +24,7 @@ from vhem.studies.clustering_tables import Results, Rows, all_tables, matrix
 from vhem.studies.ranks import average_ranks, draw_ranks
 from vhem.studies.results import provenance, remembered, renew_tables, write
 
-#: Sets for worse data, and one for new sequences, which comes in two parts.
+#: Sets for worse data, and those for new sequences, which come in two parts.
 ROBUST = ("letters", "sensor")
 APART = ("BasicMotions",)
 TROUBLED_METHODS = ("SequenceClustering", "VHEM on HMMs", "k-means, mean and sd", "k-means, resampled", "R-Clustering",

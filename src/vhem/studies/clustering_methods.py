@@ -149,13 +149,19 @@ def _catch22(items: Items) -> FloatArray:
 
 def r_clustering(items: Items, K: int, seed: int) -> Found:
     """Random convolutions, principal components that explain one per cent each, and k-means: R-Clustering's recipe."""
-    made, note = _panel(items)
+    panel = Panel.of(items)
     rocket = _imported("aeon.transformations.collection.convolution_based").MiniRocket
-    features = StandardScaler().fit_transform(rocket(n_kernels=500, random_state=seed, n_jobs=1).fit_transform(made))
+    convolve, scaler = rocket(n_kernels=500, random_state=seed, n_jobs=1), StandardScaler()
+    features = scaler.fit_transform(convolve.fit_transform(panel.made(items)))
     components = PCA(random_state=seed).fit(features)
     n = max(1, int((components.explained_variance_ratio_ >= 0.01).sum()))
-    labels = KMeans(K, n_init=10, random_state=seed).fit_predict(components.transform(features)[:, :n])
-    return Found(labels, None, note)
+    means = KMeans(K, n_init=10, random_state=seed).fit(components.transform(features)[:, :n])
+
+    def predict(new: Items) -> IntArray:
+        found = components.transform(scaler.transform(convolve.transform(panel.made(new))))
+        return np.asarray(means.predict(found[:, :n]))
+
+    return Found(means.labels_, predict, panel.note)
 
 
 # -- distances and barycentres
@@ -165,9 +171,10 @@ def aeon(name: str, **options: Any) -> Callable[[Items, int, int], Found]:
     """Return a method of aeon's, for series of equal length."""
 
     def fit(items: Items, K: int, seed: int) -> Found:
-        made, note = _panel(items)
-        fitted = getattr(_imported("aeon.clustering"), name)(n_clusters=K, random_state=seed, **options).fit(made)
-        return Found(fitted.labels_, lambda new: fitted.predict(_panel(new, made.shape[2])[0]), note)
+        panel = Panel.of(items)
+        fitted = getattr(_imported("aeon.clustering"), name)(n_clusters=K, random_state=seed, **options)
+        fitted.fit(panel.made(items))
+        return Found(fitted.labels_, lambda new: fitted.predict(panel.made(new)), panel.note)
 
     return fit
 
@@ -220,12 +227,25 @@ def stretched(series: list[FloatArray], length: int) -> FloatArray:
     return made
 
 
-def _panel(items: Items, length: int | None = None) -> tuple[FloatArray, str]:
-    """Return series of equal length as (n, d, T), and whether they had to be stretched."""
-    series = Standard.of(items).applied(items)
-    differ = len({len(x) for x in series}) > 1
-    made = stretched(series, max(length or _common_length(items), 9)) if differ or length else np.stack(series)
-    return np.ascontiguousarray(made.transpose(0, 2, 1)), "stretched" if differ else ""
+class Panel(NamedTuple):
+    """Series of one length, standardised, as (n, d, T); new ones get the scale and the length of the first."""
+
+    scale: Standard
+    length: int
+    note: str  #: whether series had to be stretched
+
+    @staticmethod
+    def of(items: Items) -> Panel:
+        """Return how these items become series of one length."""
+        differ = len({len(x) for x in items.as_series()}) > 1
+        return Panel(Standard.of(items), _common_length(items), "stretched" if differ else "")
+
+    def made(self, items: Items) -> FloatArray:
+        """Return the items as such series; convolutions need nine frames."""
+        series = self.scale.applied(items)
+        same = not self.note and {len(x) for x in series} == {self.length}
+        made = np.stack(series) if same else stretched(series, max(self.length, 9))
+        return np.ascontiguousarray(made.transpose(0, 2, 1))
 
 
 _OURS = {"takes_gaps": True, "takes_groups": True, "has_centers": True}
@@ -239,7 +259,7 @@ METHODS: dict[str, Method] = {
     "k-means, resampled": Method(resampled_values, takes_lengths=False, has_centers=True),
     "k-means, catch22": Method(catch22, "pycatch22"),
     "HDBSCAN, catch22": Method(catch22_hdbscan, "pycatch22", assigns_new=False),
-    "R-Clustering": Method(r_clustering, "aeon", takes_lengths=False, assigns_new=False),
+    "R-Clustering": Method(r_clustering, "aeon", takes_lengths=False),
     "KASBA": Method(aeon("KASBA"), **_AEON),  # type: ignore[arg-type]
     "k-means, DTW (aeon)": Method(aeon("TimeSeriesKMeans", distance="dtw"), **_AEON),  # type: ignore[arg-type]
     "k-means, MSM (aeon)": Method(aeon("TimeSeriesKMeans", distance="msm"), **_AEON),  # type: ignore[arg-type]
