@@ -160,7 +160,7 @@ def test_bad_input_is_named():
     with pytest.raises(InputError, match="two groups; groups has 3"):
         symmetric_kl_test([1.0, 2.0, 3.0], [0.0, 1.0, 2.5], [1, 2, 3])
     near = HMM([1.0], [[1.0]], [[0.0]], [[1.0]])
-    with pytest.raises(ParameterError, match="b must be another model"):
+    with pytest.raises(ParameterError, match="b must be a different model"):
         ab_scale(subject_scores([near, near], [[0.0], [1.0]]), 1, 1)
     with pytest.raises(InputError, match="is impossible under model 0"):
         scores_of(H3M([near]), np.array([[-np.inf]]), Batch.of(Sequences([[0.0]]), None, None))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 AT_FLOOR = "{n:component} {n:has|have} variances, or other parameters, at their floor: the values hardly vary"
 REINITIALISED = "{n:state} became empty and {n:was|were} re-initialised from random frames"
-STILL = "leave out {still}, constant in some of what was learned from"
+STILL = "leave out {still}, constant in some of the data"
 LOWERED = "{n:iteration} lowered the likelihood beyond rounding: values are too extreme, rescale them"
 
 

@@ -47,7 +47,8 @@ def in_pieces(models: Models, u: FloatArray) -> Models:
     """Return HMMs with a state for every piece of every Gaussian; means and covariances of states stay the same."""
     gaussian = models.components
     if not isinstance(gaussian, Gaussian):
-        raise InputError("the bound {name} is there for Gaussians only", "use {other}", name="observed", other="paper")
+        problem = "the bound {name} is available for Gaussians only"
+        raise InputError(problem, "use {other}", name="observed", other="paper")
     K, S, M = models.shape
     Q = len(u)
     share = np.repeat(models.mix_weights.reshape(K, S * M) / Q, Q, axis=1)  # of every piece in its state

@@ -79,7 +79,7 @@ def _check_numbers(family: str, columns: list[int], sequences: Sequences) -> Non
         if channel in sequences.categories and family != "categorical":
             first = int(np.argmin(np.isnan(sequences.X[:, j])))
             raise InputError(
-                "{said}, a category, but {emissions} says {family!r}, which is of numbers",
+                "{said}, a category, but {emissions} says {family!r}, which is for numbers",
                 "model it as 'categorical'", "leave it out", said=sequences._said(first, j), family=family,
             )  # fmt: skip
 

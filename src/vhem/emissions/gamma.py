@@ -70,7 +70,7 @@ class Gamma(LinearFamily):
         """Return a negative value, or a zero where none can be."""
         place = first_place(X < 0)
         if place:
-            return Fault(*place, InputError("which is negative: gamma distributions are of positive values"))
+            return Fault(*place, InputError("which is negative: gamma distributions emit positive values"))
         place = first_place((X == 0) & ~self.may_be_zero)
         if not place:
             return None

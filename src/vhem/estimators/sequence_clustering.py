@@ -335,7 +335,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         if n_empty:
             warn(
                 FitWarning(
-                    "{n} of {clusters} clusters are the most probable one of no item", "ask for fewer clusters",
+                    "{n} of {clusters} clusters are not the most probable one for any item", "ask for fewer clusters",
                     n=n_empty, clusters=self.n_clusters,
                 )
             )  # fmt: skip

@@ -59,7 +59,7 @@ class Study(NamedTuple):
         if (b.lengths[single] < 2).any():
             k = int(b.groups[single][np.argmax(b.lengths[single] < 2)])
             raise InputError(
-                "{subject!r} has a single observation, which cannot be halved", "leave out who has so few",
+                "{subject!r} has a single observation, which cannot be halved", "leave out people with so few",
                 subject=b.ids[k],
             )  # fmt: skip
         first, second = single | (place % 2 == 0), single | (place % 2 == 1)

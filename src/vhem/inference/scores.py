@@ -191,5 +191,5 @@ def _pair(values: FloatArray, a: int, b: int) -> tuple[FloatArray, FloatArray]:
         if not 0 <= k < values.shape[1]:
             raise ParameterError(name, k, "must be the column of a model, 0 to {last}", last=values.shape[1] - 1)
     if a == b:
-        raise ParameterError("b", b, "must be another model than {a}")
+        raise ParameterError("b", b, "must be a different model from {a}")
     return values[:, a], values[:, b]

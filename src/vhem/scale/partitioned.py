@@ -106,7 +106,7 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
     model_ : H3M
         The mixture; heaviest HMM first. Its weights are shares of sequences.
     n_sequences_, n_frames_, n_parts_ : int
-        Exact counts of what was learned from. Skipped parts are not included.
+        Exact counts of the data it learned from. Skipped parts are not included.
     skipped_ : list of (str, str)
         Name and reason of every part that was skipped.
     n_floored_, n_reseeded_ : int
