@@ -204,7 +204,7 @@ class LearningOptions:
         str,
         _option(
             "--topology", panel=_LEARNING, show_default=True,
-            help=f"Possible transitions: {', '.join(TOPOLOGIES)}; auto: ergodic, or what suits with --states auto.",
+            help=f"Possible transitions: {', '.join(TOPOLOGIES)}; auto: ergodic, or with --states auto what suits.",
         ),
     ] = "auto"  # fmt: skip
     method: Annotated[
@@ -354,8 +354,8 @@ Virtual = Annotated[
     float | None,
     typer.Option(
         "--virtual",
-        help="Virtual sequences per HMM; more make assignments harder. By default 100; HMMs alone are taken as the "
-        "estimates that they are, if they remember their data.",
+        help="Virtual sequences per HMM; more make assignments harder. By default 100; HMMs without their sequences "
+        "count as much as the data behind them, if that is known.",
         show_default=False,
     ),
 ]

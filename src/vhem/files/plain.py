@@ -202,11 +202,13 @@ def from_json(path: str | Path) -> H3M:
 
     Examples
     --------
-    >>> import tempfile, vhem
-    >>> path = tempfile.mkdtemp() + "/hmm.json"
-    >>> hmm = vhem.HMM([1.0], [[1.0]], means=[[2.0]], covars=[[0.5]])
-    >>> vhem.files.to_json(hmm, path)
-    >>> vhem.files.from_json(path)[0].means.ravel()
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp()) / "hmms.json"
+    >>> hmm = '{"startprob": [1], "transmat": [[1]], "means": [[2]], "covars": [[0.5]]}'
+    >>> path.write_text('{"hmms": [%s]}' % hmm) > 0
+    True
+    >>> from_json(path)[0].means.ravel()
     array([2.])
     """
     content = _content(path)

@@ -4,6 +4,7 @@ import { COLORS, svg } from "./drawing.js";
 const thumb = (label, ...content) =>
   svg("svg", { viewBox: "0 0 120 70", class: "thumb", role: "img", "aria-label": label }, ...content);
 const dot = (x, y, c, r = 4) => svg("circle", { cx: x, cy: y, r, fill: COLORS[c] });
+const threeStates = (y) => [25, 60, 95].map((x, c) => dot(x, y, c, 9));
 const blob = (cx, cy, rx, ry, c, turn = 0) =>
   svg("ellipse", {
     cx,
@@ -95,9 +96,7 @@ export const THUMBS = {
   ergodic: () =>
     thumb(
       "States with arrows in both directions",
-      dot(25, 35, 0, 9),
-      dot(60, 35, 1, 9),
-      dot(95, 35, 2, 9),
+      ...threeStates(35),
       line("M33,29Q42,22 51,29M51,41Q42,48 33,41M68,29Q77,22 86,29M86,41Q77,48 68,41M92,24Q60,-6 28,24"),
       tip(52, 30, 40),
       tip(32, 40, 220),
@@ -108,9 +107,7 @@ export const THUMBS = {
   "left-right": () =>
     thumb(
       "States with arrows in one direction",
-      dot(25, 35, 0, 9),
-      dot(60, 35, 1, 9),
-      dot(95, 35, 2, 9),
+      ...threeStates(35),
       line("M35,35H48M70,35H83", 2.2),
       tip(50, 35, 0),
       tip(85, 35, 0),
@@ -118,9 +115,7 @@ export const THUMBS = {
   "left-right-skip": () =>
     thumb(
       "States with arrows in one direction that may skip one",
-      dot(25, 40, 0, 9),
-      dot(60, 40, 1, 9),
-      dot(95, 40, 2, 9),
+      ...threeStates(40),
       line("M35,40H48M70,40H83M28,30Q60,0 90,30", 2),
       tip(50, 40, 0),
       tip(85, 40, 0),
