@@ -34,7 +34,8 @@ for k, ax in enumerate(axes):
 # --------------------------------
 # A t-test between clusters that these very people made is significant whether or not there are clusters. So people are
 # judged by centres learned without them (cross-fitting), and the gain of two clusters over one is compared with that in
-# data drawn from a single cluster of people who vary (parametric bootstrap). For a paper, draw 99 data sets or more.
+# data drawn from a single cluster of people who vary (parametric bootstrap). For a paper, draw 69 of
+# them or more, the default.
 
 members = Members(fit.ids_, fit.labels_, fit.responsibilities_)
 found = compare_clusters(model, members, fit.centers_, fit.hmms_, sequences, people, data.feature_names, n_bootstrap=19)

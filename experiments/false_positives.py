@@ -121,7 +121,7 @@ def default_bootstrap(kind: Kind, seed: int) -> Found:
     """Return the p-value of the parametric bootstrap with the defaults of `vhem compare`, early looks included."""
     made = study(kind, seed)
     return {"bootstrap, as by default": bootstrap_test(
-        clustering(kind=kind), made.sequences, made.owner, n_bootstrap=99, random_state=seed
+        clustering(kind=kind), made.sequences, made.owner, n_bootstrap=69, random_state=seed
     ).p}  # fmt: skip
 
 

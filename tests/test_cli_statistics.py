@@ -145,7 +145,7 @@ def test_number_shows_how_separate_clusters_are(folder):
     assert done.exit_code == 0, done.output
     assert "silhouette" in done.output
     assert "gap: tighter than data without clusters" in done.output
-    assert "add --bootstrap 99" in done.output
+    assert "add --bootstrap 69" in done.output
 
 
 def test_number_says_when_nothing_is_there():

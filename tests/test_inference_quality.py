@@ -232,18 +232,37 @@ def test_without_the_extra_the_other_formats_are_written(tmp_path, monkeypatch):
     assert [path.name for path in files] == ["t.csv", "tables.tex"]
 
 
-def test_the_look_at_the_bootstrap_keeps_its_level():
-    rule, n = Stopping(99, 10), 20_000
-    ranks = np.random.default_rng(0).random((n, 100))
+@pytest.mark.parametrize(
+    ("rule", "smallest"), [(Stopping.of(69), 0.025), (Stopping(99, 10), 0.025), (Stopping.of(199), 0.0125)]
+)
+def test_the_look_at_the_bootstrap_keeps_its_level(rule, smallest):
+    n, most = 20_000, rule.most
+    ranks = np.random.default_rng(0).random((n, most + 1))
     above = (ranks[:, 1:] >= ranks[:, :1]).cumsum(axis=1)  # data that are like those drawn
     found = np.empty(n)
     for k, counts in enumerate(above):
-        end = next(m for m in range(1, 100) if rule.is_over(m, counts[m - 1]))
+        end = next(m for m in range(1, most + 1) if rule.is_over(m, counts[m - 1]))
         found[k] = rule.p(end, counts[end - 1])
-    assert rule.p(39, 0) == pytest.approx(0.025)
+    assert rule.smallest_p == rule.p(rule.look, 0) == pytest.approx(smallest) == found.min()
     for level in (0.01, 0.025, 0.05, 0.1, 0.3):
         assert (found <= level).mean() <= level + 3 * np.sqrt(level / n)
-    assert (found <= 0.05).mean() > 0.04
+    assert (found <= 0.05).mean() > 0.042
+
+
+def test_p_of_the_bootstrap_adds_up_the_outcomes_that_say_more():
+    """Every outcome's probability by enumeration: the rank of the data is uniform, so q is the share of draws above."""
+    rule, q = Stopping(69, 3), np.polynomial.legendre.leggauss(60)
+    outcomes: dict[tuple[int, int], float] = {}
+    for share, weight in zip((q[0] + 1) / 2, q[1] / 2, strict=True):
+        paths = {0: weight}
+        for n in range(1, 70):
+            paths = {a: paths.get(a, 0) * (1 - share) + paths.get(a - 1, 0) * share for a in range(4)}
+            for a in [a for a in paths if a <= n and rule.is_over(n, a)]:
+                outcomes[n, a] = outcomes.get((n, a), 0) + paths.pop(a)
+    assert sum(outcomes.values()) == pytest.approx(1)
+    order = sorted(outcomes, key=lambda outcome: (outcome != (39, 0), outcome[1], -outcome[0]))
+    for outcome, p in zip(order, np.cumsum([outcomes[outcome] for outcome in order]), strict=True):
+        assert rule.p(*outcome) == pytest.approx(p, rel=1e-9)
 
 
 def test_few_data_sets_of_the_bootstrap_are_all_drawn():

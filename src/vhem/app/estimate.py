@@ -17,6 +17,7 @@ _LEARNING, _REFINING, _PAIR = 3e-9, 4e-10, 1.6e-8  # per unit of work
 _LEARN, _REFINE, _FIT = 0.1, 0.25, 0.065  # however little there is to do
 _FIT_HMM, _REFINE_HMM, _APART = 2.5e-4, 1.5e-3, 7e-5  # per HMM, and per pair of HMMs
 _ITERATIONS, _ROUNDS = 30, 250  # of learning, and of refining
+_PER_DRAW = 1.4  # clusterings of a data set drawn: into all clusters, and into one, which takes less
 _FOLDS = 8  # clusterings of the statistics beside those of draws: five folds, and three of all people
 _FITS, _SEPARATING = 26, 12  # clusterings per number of clusters that is compared: the criteria, and how separate
 _SHARED = 0.6  # with 8 to 10 processes per core, runs took 3.7 to 4.1 times as long
@@ -139,7 +140,7 @@ def statistics_of(job: dict[str, Any]) -> Statistics | None:
         return None
     parts = [Stage(*part) for part in job["stages"]]
     once = sum(part.seconds for part in parts if part.command == "cluster" and part.step)
-    testing = Stage(COMPARE, "comparing", (2 * DRAWS + _FOLDS) * once)
+    testing = Stage(COMPARE, "comparing", (_PER_DRAW * DRAWS + _FOLDS) * once)
     return Statistics(
         [Stage(COMPARE, "", _START), testing, Stage("report", "", _START + _WRITING)],
         (job["ended"] - job["started"]) / job["estimate"],

@@ -23,6 +23,7 @@ from vhem.app.security import report_headers
 from vhem.app.settings import COMPARE, DRAWS, ChoiceError, explicit_roles, in_words
 from vhem.app.store import NotFoundError, Record, Store, now
 from vhem.cli.run_folder import CENTERS, HMMS, LABELS, REPORT, RUN, SUMMARY_JSON, SUMMARY_TEXT, RunFolder
+from vhem.inference.bootstrap import Stopping
 from vhem.report.payload import state_colors
 from vhem.report.side_by_side import Side, comparison_page
 
@@ -46,6 +47,7 @@ async def about(request: Request) -> Response:
             "commands": commands_of(store, record), "siblings": _siblings(store, record),
             "picture": picture is not None,
             "statistics": _statistics(run.path / COMPARE), "testing": _testing(store, record), "draws": DRAWS,
+            "smallest_p": Stopping.of(DRAWS).smallest_p,
             "expected": expected and expected.seconds(), "values": run.feature_names,
             "files": sorted(name for name in _FILES if (run.path / name).is_file()), "numbers": job.get("numbers"),
             "others": [_short(other) for other in store.all_runs() if _is_done(other) and other.id != record.id],

@@ -18,7 +18,7 @@ _LIMITS = {  # of the numbers that may be chosen
     "center_states": (1, 100), "seed": (0, 2**31 - 1), "max_iter": (1, 100_000),
 }  # fmt: skip
 COMPARE = "compare"  #: the command that tests clusters, and the folder in that of a run where its tables are
-DRAWS = 49  #: data sets that the app has drawn for the bootstrap: half the command's, since somebody waits
+DRAWS = 69  #: data sets that the app has drawn for the bootstrap, at most: as many as the command
 _CHOICES = {
     "covariance": ("diag", "full"), "topology": tuple(TOPOLOGIES), "per": ("auto", "sequence", "group"),
     "method": ("em", "vb"),

@@ -32,7 +32,7 @@ def compare(
         Path | None, typer.Option("--out", "-o", help="Folder for the tables; FOLDER/compare if not given.",
                                   show_default=False)
     ] = None,
-    bootstrap: Annotated[int, typer.Option(min=10, help="Data sets drawn for the parametric bootstrap, at most.")] = 99,
+    bootstrap: Annotated[int, typer.Option(min=10, help="Data sets drawn for the parametric bootstrap, at most.")] = 69,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-fitted test.")] = 5,
     classes: Annotated[
         str | None,
@@ -46,8 +46,8 @@ def compare(
 
     The folder gets every table as csv, all of them as tables.xlsx, tables.tex and tables.docx, results.txt with the
     results in words, methods.txt with a Methods paragraph, and figures. `vhem report` then has a section Statistics.
-    The whole clustering is run again for every fold and every data set drawn, so this takes about as long as 200
-    clusterings; drawing stops early if there is clearly nothing.
+    The whole clustering is run again for every fold and, twice, for every data set drawn, so this takes about as long
+    as 100 clusterings; drawing stops early where the answer is clear.
 
     For example:
 

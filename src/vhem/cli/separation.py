@@ -53,7 +53,7 @@ class Separation(NamedTuple):
         if self.nothing:
             lines.append("Nothing here suggests that there are clusters: people may differ gradually, or not at all.")
         if all(np.isnan(p) for p in self.p):
-            lines.append("For a test of each number against one less, add --bootstrap 99.")
+            lines.append("For a test of each number against one less, add --bootstrap 69.")
         return "\n".join(lines)
 
 

@@ -28,6 +28,7 @@ from vhem.sequences import SequencesLike, as_sequences
 
 _LEVEL = 0.05
 _SHOWN = 5  # people in a note
+_SAMPLES = 99  # of people, for the intervals of differences
 NAIVE = (
     "These tests, usual in studies of eye movements, are shown for comparison only: the centres were learned from the "
     "same people, so that p is far too small. The cross-fitted test and the bootstrap are the ones to report."
@@ -79,7 +80,7 @@ def compare_clusters(
     sequences: SequencesLike,
     groups: Sequence[Any] | None = None,
     names: Sequence[str] | None = None,
-    n_bootstrap: int = 99,
+    n_bootstrap: int = 69,
     n_folds: int = 5,
     random_state: int = 0,
     callback: Callable[[str, float], None] | None = None,
@@ -102,7 +103,7 @@ def compare_clusters(
     names : list of str, optional
         Names of the dimensions.
     n_bootstrap : int
-        Data sets of the parametric bootstrap, and samples of the intervals.
+        Data sets of the parametric bootstrap, at most; fewer are drawn where the answer is clear.
     n_folds : int
         Folds of the cross-fitted test.
     random_state : int
@@ -139,7 +140,7 @@ def compare_clusters(
     labels = _labels_of(scores.ids, members)
     watch, seed = _watched(callback), {"random_state": random_state}
     crossed = cross_fitted_test(estimator, data, owner, n_folds, **seed, callback=watch("cross-fitting"))
-    differences = cluster_differences(centers, labels, data, owner, names, max(n_bootstrap, 10), random_state)
+    differences = cluster_differences(centers, labels, data, owner, names, _SAMPLES, random_state)
     quality = clustering_quality(members, hmms, length)
     tables = [
         crossed.table(),

@@ -304,7 +304,7 @@ function offer(page, place) {
     el(
       "p",
       {},
-      `The whole clustering is repeated on up to ${about.draws} simulated data sets, so p is never below ${(1 / (about.draws + 1)).toPrecision(1)}; on the command line you can draw more. ${time} You can go on meanwhile.`,
+      `The whole clustering is repeated on up to ${about.draws} simulated data sets, fewer where the answer is clear, so p is never below ${about.smallest_p.toPrecision(2)}; on the command line you can draw more. ${time} You can go on meanwhile.`,
     ),
     el("div", { class: "onward" }, test(page, place, "Test the clusters")),
   );
