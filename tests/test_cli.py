@@ -31,6 +31,7 @@ from vhem.estimators.selection import ClusterNumbers
 from vhem.executors.dask import ClusterLostError
 from vhem.files import describe, load
 from vhem.files.labels import as_written, write_columns
+from vhem.inference import ab_scale, subject_scores
 
 VHEM = [sys.executable, "-c", "from vhem.cli import app; app()"]
 
@@ -181,6 +182,10 @@ def test_fit_then_cluster_tree_and_score(study, clustered, tmp_path):
     assert (
         run("score", tmp_path / "three", path, "--per", "group").stdout == (tmp_path / "scores.groups.csv").read_text()
     )
+    two = vhem.H3M(list(centers[:2]))
+    two.save(tmp_path / "published.vhem")
+    between = csv.DictReader(run("score", tmp_path / "published.vhem", path, "--per", "group").stdout.splitlines())
+    np.testing.assert_allclose([float(row["ab_scale"]) for row in between], ab_scale(subject_scores(two, sequences)))
     run("score", tmp_path / "three", path, "--per", "sequence", "-o", tmp_path / "alone.csv")
     assert not (tmp_path / "alone.groups.csv").exists()
     (tmp_path / "no-groups.csv").write_text("id,x,y\na,1,2\na,2,1\n")
@@ -319,6 +324,7 @@ def test_convert_and_info(clustered, tmp_path, study):
         ):
             assert line in shown
         assert describe(tmp_path / "back.vhem").about["options"] == RunFolder(out).options
+    assert "n_hmms=3" in run("convert", out, tmp_path / "centres.csv").stdout  # of a run, the centres
     run("convert", study[0], tmp_path / "s.csv")
     assert vhem.read_sequences(tmp_path / "s.csv", id="id", group="group") == vhem.read_sequences(study[0])
     run("convert", study[0], tmp_path / "s.vhem")

@@ -49,14 +49,16 @@ def test_compare_writes_what_a_paper_needs(folder):
             "statistics.json", "states.svg", "states.pdf", "scale.svg"} <= names  # fmt: skip
     methods = (out / "methods.txt").read_text()
     assert "12 people" in methods
-    assert "2 states per model" in methods
-    assert "The number of clusters was given in advance; virtual sequences had " in methods
+    assert "one per person, with two states and Gaussian emissions with diagonal covariance matrices." in methods
+    assert "; virtual sequences of " in methods
+    assert "The number of clusters was given in advance." in methods
     assert "seed 0" in methods
     made = run("report", folder / "out")
     assert made.exit_code == 0, made.output
     page = (folder / "out" / "report.html").read_text()
     assert '<section id="statistics"' in page
     assert "Differences between clusters, cross-fitted" in page
+    assert "Methods, for a paper" in page
     stale = json.loads((out / "statistics.json").read_text()) | {"key": "other"}
     (out / "statistics.json").write_text(json.dumps(stale))
     again = run("report", folder / "out")

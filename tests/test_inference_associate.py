@@ -87,6 +87,14 @@ def test_permuted_p_agrees_with_the_distribution_where_counts_are_large():
     assert permuted == pytest.approx(seen.p, abs=0.02)
 
 
+def test_a_number_that_tells_clusters_without_a_mistake_has_infinite_odds():
+    x, labels = np.array([0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9]), np.repeat([0, 1], 4)
+    found = logistic(x, np.eye(2)[labels])
+    assert (found.effect, found.strength) == (0.0, 1.0)  # of the first cluster, whose numbers are small
+    assert found.p == pytest.approx(2 / 70, abs=0.005)  # two of the 70 ways to choose four are as clear
+    assert logistic(-x, np.eye(2)[labels]).effect == np.inf
+
+
 def test_logistic_regression_with_hard_labels_is_statsmodels_logit():
     sm = pytest.importorskip("statsmodels.api")
     rng = np.random.default_rng(0)

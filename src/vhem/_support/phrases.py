@@ -27,6 +27,18 @@ class Count(int):
         return f"{number} {one}{'' if self == 1 else 's'}" if one else number
 
 
+def in_letters(n: int) -> str:
+    """Return a number as a sentence begins with it.
+
+    Examples
+    --------
+    >>> in_letters(2), in_letters(12)
+    ('two', '12')
+    """
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+    return words[n] if n < len(words) else f"{n:,}"
+
+
 def capitalized(text: str) -> str:
     """Return text that begins with a capital letter; the rest stays as it is."""
     return text[:1].upper() + text[1:]

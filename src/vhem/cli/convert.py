@@ -61,7 +61,8 @@ def convert(
     elif suffix in (".npz", ".json") and isinstance(content, (H3M, HMM)):
         (to_npz if suffix == ".npz" else to_json)(content, target, found.feature_names, about)
     elif suffix in (".csv", ".tsv", ".xlsx") and isinstance(content, (H3M, HMM)):
-        _write_states(target, source, H3M([content]) if isinstance(content, HMM) else content, found.feature_names)
+        states = H3M([content]) if isinstance(content, HMM) else content
+        content = _write_states(target, source, states, found.feature_names)
         record(ctx, target.with_suffix(".run.toml"))
     elif suffix in (".csv", ".tsv", ".parquet") and isinstance(content, Sequences):
         write_columns(target, long_table(content, found.feature_names))
@@ -76,14 +77,14 @@ def convert(
     typer.echo(f"{target}: {content!r}")
 
 
-def _write_states(target: Path, source: Path, content: H3M, names: list[str] | None) -> None:
-    """Write one row per state; of a run, the centres, and as xlsx members and their HMMs too."""
+def _write_states(target: Path, source: Path, content: H3M, names: list[str] | None) -> H3M:
+    """Write one row per state; of a run, the centres, which are returned, and as xlsx members and their HMMs too."""
     run = RunFolder(source) if source.is_dir() and (source / CENTERS).is_file() else None
     centers = content if run is None else run.centers
     columns = state_table(centers.parameters, centers.weights, centers.ids, names)
     if target.suffix != ".xlsx":
         write_columns(target, {"id" if name == "hmm" else name: column for name, column in columns.items()})
-        return
+        return centers
     sheets = {"centres" if run is not None else "hmms": columns}
     if run is not None:
         labels = run.labels
@@ -97,6 +98,7 @@ def _write_states(target: Path, source: Path, content: H3M, names: list[str] | N
         if run.command != "mixture":
             sheets["hmms"] = state_table(run.hmms.parameters, run.hmms.weights, run.hmms.ids, names)
     write_sheets(target, sheets)
+    return centers
 
 
 def long_table(sequences: Sequences, names: list[str] | None) -> dict[str, list[object]]:

@@ -68,7 +68,7 @@ def _statistics(run: RunFolder, notes: list[str]) -> Comparison | None:
     one, other = parts
     return one._replace(
         tables=one.tables + other.tables, sentences=one.sentences + other.sentences,
-        warnings=one.warnings + other.warnings,
+        warnings=one.warnings + other.warnings, methods=f"{one.methods} {other.methods}".strip(),
     )  # fmt: skip
 
 

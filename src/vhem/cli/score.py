@@ -17,6 +17,7 @@ from vhem.cli.inputs import read_model, read_sequences_only
 from vhem.cli.run_folder import CENTERS, record
 from vhem.cli.shared import Data, RunOptions, TableOptions, expanded
 from vhem.files.labels import write_columns
+from vhem.inference import ab_scale, log_odds, subject_scores
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
 
@@ -46,8 +47,8 @@ def score(
 
     Columns: id, group, log_likelihood, per_frame, and for a mixture cluster (1, 2, …), probability, p1, p2, … If
     sequences have groups (people, say), scores.groups.csv, next to scores.csv, has one row per group, whose sequences
-    are taken together: the HMM that fits them all best. scores.run.toml records the command, so that it can
-    be repeated.
+    are taken together: the HMM that fits them all best, and between two HMMs the A–B scale and the log-odds per
+    observation. scores.run.toml records the command, so that it can be repeated.
 
     For example:
 
@@ -121,7 +122,14 @@ def _group_scores(h3m: H3M, sequences: Sequences, likelihoods: FloatArray) -> Co
     np.add.at(together, owner, likelihoods)
     frames = np.bincount(owner, sequences.lengths).astype(np.int64)
     named: Columns = {"id": list(places), "sequences": np.bincount(owner).tolist(), "frames": frames.tolist()}
-    return _scores(h3m, named, together, frames)
+    scales = _scales(h3m, sequences) if len(h3m) == 2 else {}
+    return {**_scores(h3m, named, together, frames), **scales}
+
+
+def _scales(h3m: H3M, sequences: Sequences) -> Columns:
+    """Return where every group is between two HMMs: on the A–B scale, and by log-odds per observation."""
+    scores = subject_scores(h3m, sequences)
+    return {"ab_scale": ab_scale(scores).tolist(), "log_odds": log_odds(scores).tolist()}
 
 
 def _show(rows: Columns, as_json: bool) -> None:

@@ -64,16 +64,26 @@ class Associations(NamedTuple):
 
     def note(self) -> str:
         """Return how it was tested, in words."""
-        text = "The covariates took no part in the clustering, so tests on its labels are valid."
-        text += f" People were matched by the column {self.key!r}." if self.key else ""
+        text = "Numbers: mean (SD); categories: the most frequent ones. "
+        text += "The covariates took no part in the clustering, so tests on its labels are valid."
+        text += f" Rows were matched by the column {self.key!r}." if self.key else ""
         if self.n_bootstrap:
             how = "clustering again in each" if self.reclustered else "with the clusters as they are"
             text += f" Intervals: {self.n_bootstrap} bootstrap samples of people, {how}."
             if self.reclustered:
                 text += " They are wider than p suggests, since p takes the clusters as they are."
-        left = [f"{name} {why}" for name, why in self.skipped.items()]
-        text += f" Left out: {'; '.join(left)}." if left else ""
+        text += f" Left out: {self._left_out()}." if self.skipped else ""
         return text + (f" {len(self.absent)} people are not in the table." if self.absent else "")
+
+    def _left_out(self) -> str:
+        """Say which columns were left out, those for the same reason together."""
+        reasons = dict[str, list[str]]()
+        for name, why in self.skipped.items():
+            reasons.setdefault(why, []).append(name)
+        return "; ".join(
+            f"{names[0]} {why}" if len(names) == 1 else f"each of {', '.join(names)} {why}"
+            for why, names in reasons.items()
+        )
 
     def methods(self) -> str:
         """Return how it was tested, for the Methods section."""
@@ -96,9 +106,13 @@ class Associations(NamedTuple):
 
 def _statistic(found: association.Found) -> str:
     df = f"({found.df})" if found.df else ""
-    letter = {"Kruskal-Wallis": "H", "ANOVA": "F", "logistic": "t", "Fisher's exact": "odds ratio"}.get(
-        found.test, "χ²"
-    )
+    letter = {
+        "Kruskal-Wallis": "H",
+        "ANOVA": "F",
+        "logistic": "t",
+        "logistic, permuted": "r",
+        "Fisher's exact": "odds ratio",
+    }.get(found.test, "χ²")
     return f"{letter}{df} = {number(found.statistic, 2)}"
 
 
@@ -345,7 +359,7 @@ def _percentiles(effects: list[float], effect: float) -> tuple[float, float]:
     seen = [x for x in effects if not np.isnan(x)]
     if len(seen) < 10 or np.isnan(effect):
         return (np.nan, np.nan)
-    low, high = np.percentile(seen, [2.5, 97.5])
+    low, high = np.percentile(seen, [2.5, 97.5], method="inverted_cdf")  # odds may be infinite, which has no middle
     return min(float(low), effect), max(float(high), effect)
 
 

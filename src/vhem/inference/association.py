@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from vhem._support.randomness import generator
 
 _SMALL = 5.0  # expected counts below this: the χ² distribution is not to be trusted
 _PERMUTATIONS = 9999
+_SEPARATED = 10.0  # slopes of a logistic regression that stand for an infinite one: odds of 22,000 per SD
 
 
 class Found(NamedTuple):
@@ -108,7 +110,8 @@ def logistic(values: FloatArray, responsibilities: FloatArray) -> Found:
 
     Standard errors are robust (HC1), tests by Student's t. Of several clusters, the one with the strongest association
     is given, each against the rest, with p corrected for their number (Bonferroni). The effect is the odds ratio per
-    standard deviation.
+    standard deviation. If the number tells a cluster from the rest without a mistake, the odds ratio is infinite, or
+    zero, and has no standard error; p is then that of the correlation, by permutation.
     """
     try:
         import statsmodels.api as sm  # noqa: PLC0415  (an extra)
@@ -117,12 +120,31 @@ def logistic(values: FloatArray, responsibilities: FloatArray) -> Found:
     x = sm.add_constant((values - values.mean()) / values.std(ddof=1))
     K = responsibilities.shape[1]
     family = sm.families.Binomial()
-    fits = [
-        sm.GLM(responsibilities[:, k], x, family).fit(cov_type="HC1", use_t=True) for k in range(1 if K == 2 else K)
-    ]
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # of data that are separated, below
+        fits = [
+            sm.GLM(responsibilities[:, k], x, family).fit(cov_type="HC1", use_t=True) for k in range(1 if K == 2 else K)
+        ]
+    if separated := [k for k, fit in enumerate(fits) if not abs(fit.params[1]) < _SEPARATED]:
+        return _separated(values, responsibilities[:, separated[0]], separated[0], len(fits))
     best = min(range(len(fits)), key=lambda k: float(fits[k].pvalues[1]))
     slope, p = float(fits[best].params[1]), min(1.0, float(fits[best].pvalues[1]) * len(fits))
     d = slope * 3**0.5 / np.pi  # a slope per standard deviation as a difference of means, and that as a correlation
     strength = abs(d) / float(np.sqrt(d**2 + 4))
-    measure = "odds ratio per SD" if K == 2 else f"odds ratio per SD, cluster {best + 1}"
-    return Found("logistic", float(fits[best].tvalues[1]), "", p, measure, float(np.exp(slope)), strength)
+    test, effect = float(fits[best].tvalues[1]), float(np.exp(slope))
+    return Found("logistic", test, "", p, _odds_of(best, len(fits)), effect, strength)
+
+
+def _odds_of(cluster: int, n_fits: int) -> str:
+    return "odds ratio per SD" if n_fits == 1 else f"odds ratio per SD, cluster {cluster + 1}"
+
+
+def _separated(values: FloatArray, shares: FloatArray, cluster: int, n_fits: int) -> Found:
+    """Return the test of a number that tells a cluster from the rest without a mistake."""
+    r = float(np.corrcoef(values, shares)[0, 1])
+    exchanged = generator(0).permuted(np.broadcast_to(values, (_PERMUTATIONS, len(values))), axis=1)
+    products = np.abs((exchanged - values.mean()) @ (shares - shares.mean()))
+    seen = abs(float((values - values.mean()) @ (shares - shares.mean())))
+    p = float((1 + (products >= seen * (1 - 1e-12)).sum()) / (1 + _PERMUTATIONS))
+    odds = np.inf if r > 0 else 0.0
+    return Found("logistic, permuted", r, "", min(1.0, p * n_fits), _odds_of(cluster, n_fits), odds, 1.0)

@@ -11,6 +11,7 @@ from scipy.special import comb
 from vhem._support.arrays import FloatArray
 from vhem._support.checks import check_integer
 from vhem._support.errors import ParameterError
+from vhem._support.phrases import capitalized, in_letters
 from vhem._support.randomness import RandomState, generator
 from vhem.em.parameters import documented
 from vhem.estimators.sequence_clustering import SequenceClustering
@@ -63,10 +64,11 @@ class BootstrapTest(NamedTuple):
     def sentence(self) -> str:
         """Return the result as a paper states it."""
         verdict = "fitted better" if self.p <= 0.05 else "did not fit significantly better"
-        few = "one cluster" if self.null_clusters == 1 else f"{self.null_clusters} clusters"
+        many = capitalized(in_letters(self.n_clusters))
+        few = f"{in_letters(self.null_clusters)} cluster{'s' if self.null_clusters > 1 else ''}"
         return (
-            f"{self.n_clusters} clusters {verdict} than expected by chance if there were {few} of people who vary "
-            f"gradually (gain {self.gain:.1f} nats, {float(self.null_gains.mean()):.1f} expected by chance, "
+            f"{many} clusters {verdict} than expected by chance if there were only {few} whose members "
+            f"differ gradually (gain {self.gain:.1f} nats, {float(self.null_gains.mean()):.1f} expected by chance, "
             f"{p_words(self.p)}, parametric bootstrap with {len(self.null_gains)} data sets)."
         )
 

@@ -17,7 +17,7 @@ from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.inference.associate import Members
 from vhem.inference.bootstrap import BootstrapTest, bootstrap_test
 from vhem.inference.cross_fit import CrossFitted, cross_fitted_test
-from vhem.inference.differences import cluster_differences, description_table, path_table
+from vhem.inference.differences import ClusterDifference, cluster_differences, description_table, path_table
 from vhem.inference.pieces import disconnected_centers
 from vhem.inference.quality import clustering_quality
 from vhem.inference.scores import SubjectScores, ab_scale, log_odds, subject_scores
@@ -28,6 +28,7 @@ from vhem.sequences import SequencesLike, as_sequences
 
 _LEVEL = 0.05
 _SHOWN = 5  # people in a note
+_PAIRS = 3  # of clusters whose differences are told in words
 _SAMPLES = 99  # of people, for the intervals of differences
 NAIVE = (
     "These tests, usual in studies of eye movements, are shown for comparison only: the centres were learned from the "
@@ -50,6 +51,7 @@ class Comparison(NamedTuple):
     tests: Mapping[str, Any] = MappingProxyType(
         {}
     )  #: folds and data sets that the tests used, for the Methods paragraph
+    methods: str = ""  #: the Methods paragraph
 
     def as_json(self) -> str:
         """Return it as text, for :func:`from_json`."""
@@ -62,7 +64,7 @@ class Comparison(NamedTuple):
         found = json.loads(text)
         return Comparison(
             [Table(**table) for table in found["tables"]], found["sentences"], found["warnings"], found["key"],
-            found.get("tests", {}),
+            found.get("tests", {}), found.get("methods", ""),
         )  # fmt: skip
 
 
@@ -151,7 +153,7 @@ def compare_clusters(
         _scale_table(scores, labels),
         *_naive(scores, labels),
     ]
-    said = [crossed.sentence(), quality.sentence(), *(pair.sentence() for pair in differences)]
+    said = [crossed.sentence(), quality.sentence(), *_in_words(differences)]
     notes = [capitalized(one.sentence()) for one in disconnected_centers(centers, length, hmms, members.labels)]
     facts = {"n_folds": crossed.n_folds, "n_permutations": crossed.n_permutations, "seed": random_state}
     known = Comparison(tables, said, notes, key_of(members.ids, members.labels), facts)
@@ -161,7 +163,7 @@ def compare_clusters(
     return known._replace(
         tables=[tables[0], null.table(), *tables[1:]],
         sentences=[said[0], null.sentence(), _verdict(crossed, null), *said[1:]],
-        tests={**facts, "n_bootstrap": len(null.null_gains)},
+        tests={**facts, "n_bootstrap": len(null.null_gains), "n_bootstrap_most": n_bootstrap},
     )
 
 
@@ -169,6 +171,13 @@ def _labels_of(ids: Sequence[Any], members: Members) -> IntArray:
     """Return the clusters of people in the order of `ids`."""
     place = {str(name): k for k, name in enumerate(members.ids)}
     return np.array([members.labels[place[str(name)]] for name in ids])
+
+
+def _in_words(differences: list[ClusterDifference]) -> list[str]:
+    """Return what differs, in words, if there are not too many pairs of clusters for that."""
+    if len(differences) <= _PAIRS:
+        return [pair.sentence() for pair in differences]
+    return [f"What differs within each of the {len(differences)} pairs of clusters is in tables of their own."]
 
 
 def _watched(callback: Callable[[str, float], None] | None) -> Callable[[str], Callable[[float], None] | None]:
@@ -179,15 +188,15 @@ def _verdict(crossed: CrossFitted, null: BootstrapTest) -> str:
     """Say what both tests together mean."""
     carry_over, kinds = crossed.p <= _LEVEL, null.p <= _LEVEL
     if carry_over and kinds:
-        return "Both tests together: people differ, and in kinds; the clusters are not an artefact."
+        return "Both tests together: there are differences, and they are of kind: the clusters are not an artefact."
     if carry_over:
         return (
-            "Both tests together: people differ in what the clusters describe, but gradually as far as can be told; "
-            "the clusters divide a continuum."
+            "Both tests together: there are differences in what the clusters describe, but, as far as can be told, "
+            "gradual ones: the clusters divide a continuum."
         )
     if kinds:
         return (
-            "Both tests together: the clusters gain more than chance explains, but did not carry over to people who "
+            "Both tests together: the clusters gain more than chance explains, but did not carry over to members who "
             "took no part in making them; take them as preliminary."
         )
     return "Both tests together: nothing shows that these clusters are more than an artefact of clustering."

@@ -73,10 +73,10 @@ class CrossFitted(NamedTuple):
     def sentence(self) -> str:
         """Return the result as a paper states it."""
         if np.isnan(self.gain):
-            return "Centres learned without them put all people into one cluster, so that none are compared."
+            return "Centres learned without them put all members into one cluster, so that there is nothing to compare."
         verb, much = ("fitted", "better") if self.p <= 0.05 else ("did not fit", "significantly better")
         return (
-            f"People {verb} the centre of their own cluster {much} than the other centres, on data that took no part "
+            f"Members {verb} the centre of their own cluster {much} than the other centres, on data that took no part "
             f"in learning or assigning (gain {number(self.gain)} nats per observation, {p_words(self.p)}, "
             "cross-fitted)."
         )

@@ -54,6 +54,15 @@ class Estimate(NamedTuple):
         return bool(low > 0 or high < 0)
 
     @property
+    def in_words(self) -> str:
+        """What is compared, as part of a sentence."""
+        if self.what.startswith("from "):
+            one, _, other = self.what.removeprefix("from ").partition(" to ")
+            return f"the probability of moving from state {one} to state {other}"
+        state, _, measure = self.what.partition(": ")
+        return f"{measure} in {state}" if measure else f"the {self.what}"
+
+    @property
     def clarity(self) -> float:
         """How many half-widths of its interval the difference is from zero."""
         return abs(self.difference) / max((self.interval[1] - self.interval[0]) / 2, 1e-300)
@@ -77,15 +86,24 @@ class ClusterDifference(NamedTuple):
     def sentence(self) -> str:
         """Say what differs most clearly."""
         who = f"clusters {self.first + 1} and {self.second + 1}"
-        clear = sorted((x for x in self.estimates if x.clear), key=lambda x: -x.clarity)
+        clear = sorted((x for x in self.estimates if x.clear), key=lambda x: -x.clarity)[:_SAID]
         if not clear:
             return f"Nothing differed clearly between {who}."
         parts = [
-            f"{x.what} ({number(x.first, 2)} against {number(x.second, 2)}, 95 % interval of the difference "
+            f"{x.in_words} ({number(x.first, 2)} against {number(x.second, 2)}, 95 % interval of the difference "
             f"{interval(*x.interval, 2)})"
-            for x in clear[:_SAID]
+            for x in clear
         ]
-        return f"What differed most clearly between {who}: {'; '.join(parts)}."
+        told = self._crossed(" ".join(x.what for x in clear))
+        return f"What differed most clearly between {who}: {'; '.join(parts)}{f' ({told})' if told else ''}."
+
+    def _crossed(self, text: str) -> str:
+        """Say what 2/3 means in a text: states that correspond, with different numbers; nothing if there are none."""
+        for s, t in self.states:
+            if f"{s + 1}/{t + 1}" in text:
+                where = f"state {s + 1} of cluster {self.first + 1} and state {t + 1} of cluster {self.second + 1}"
+                return f"{s + 1}/{t + 1} is {where}"
+        return ""
 
     def table(self) -> Table:
         """Return one row per number; those with zero outside the interval are marked."""
@@ -96,11 +114,8 @@ class ClusterDifference(NamedTuple):
             for x in self.estimates
         ]  # fmt: skip
         columns = ["measure", f"cluster {a}", f"cluster {b}", "difference", "95 % interval", "excludes 0"]
-        crossed = [(s + 1, t + 1) for s, t in self.states if s != t]
-        note = "States are matched by what they emit"
-        if crossed:
-            s, t = crossed[0]
-            note += f"; {s}/{t} is state {s} of cluster {a} and state {t} of cluster {b}"
+        told = self._crossed(" ".join(x.what for x in self.estimates))
+        note = f"States are matched by what they emit{f'; {told}' if told else ''}"
         note += (
             ". Intervals: bootstrap of people, given who is in which cluster. They describe the clusters, which were "
             "made from the same data, and are no proof of kinds; nor are they corrected for their number."

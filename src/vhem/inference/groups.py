@@ -72,8 +72,14 @@ class GroupComparison(NamedTuple):
         a, b = self.df
         return (
             f"Groups {'differed' if self.p <= 0.05 else 'did not differ significantly'}, pseudo-F({a}, {b}) = "
-            f"{self.f:.2f}, R² = {self.r2:.3f}, {p_words(self.p)}."
+            f"{self.f:.2f}, R² = {self.r2:.3f}, {p_words(self.p)}{self._spread()}."
         )
+
+    def _spread(self) -> str:
+        """Say that a difference may be one of spread only."""
+        if self.p > 0.05 or self.p_dispersion >= 0.05:
+            return ""
+        return f"; they also differed in how much their members vary ({p_words(self.p_dispersion)})"
 
 
 @documented

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -52,6 +53,17 @@ def number(value: float | None, digits: int = 3) -> str:
         return f"{value:.1g}"
     shown = f"{value:.{digits}f}" if abs(value) < 1000 else f"{value:.1f}"
     return shown if float(shown) else shown.removeprefix("-")
+
+
+def typeset(text: str) -> str:
+    """Return a text for print, in which negative numbers have a minus instead of a hyphen.
+
+    Examples
+    --------
+    >>> typeset("[-0.50, -∞) for 2-3 of person-1")
+    '[−0.50, −∞) for 2-3 of person-1'
+    """
+    return re.sub(r"(?<![\w)])-(?=[\d.∞])", "\N{MINUS SIGN}", text)
 
 
 def p_value(p: float | None) -> str:

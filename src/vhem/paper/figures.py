@@ -16,6 +16,7 @@ from vhem.models import H3M
 _MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 _GREYS = ["#000000", "#7f7f7f", "#b5b5b5", "#4d4d4d"]
 _MOST_PANELS = 8
+_LIFT = 0.14  # of marks above each other
 _DRAWS = 4000
 _KEEP_TEXT: Any = {"svg.fonttype": "none", "pdf.fonttype": 42}  # text stays text, so that journals can change the font
 
@@ -57,15 +58,18 @@ def _spreads(centers: H3M, names: Sequence[str]) -> dict[str, FloatArray]:
 
 def draw_scale(path: str | os.PathLike[str], log_odds: FloatArray, labels: IntArray) -> list[Path]:
     """Draw everybody between two clusters, by the log-odds per observation; marks differ in form and in grey."""
-    figure, axes = _panels(1, height=2.0)
-    for k in np.unique(labels):
+    figure, axes = _panels(1, height=1.9)
+    ax, clusters = axes[0], np.unique(labels)
+    for k in clusters:
         x = np.sort(log_odds[labels == k])
-        lift = np.arange(len(x)) % 5 / 5
-        axes[0].plot(x, k + lift, _MARKS[k % len(_MARKS)], color=_GREYS[k % len(_GREYS)], label=f"cluster {k + 1}")
-    axes[0].axvline(0.0, color="black", linewidth=0.8, linestyle=":")
-    axes[0].set_xlabel("log-odds of cluster 1 against 2 per observation (nats)")
-    axes[0].set_yticks([])
-    figure.legend(frameon=False, loc="outside upper center", ncols=2)
+        lift = _LIFT * (np.arange(len(x)) % 3 - 1)  # neighbours do not hide each other
+        ax.plot(x, lift - k, _MARKS[k % len(_MARKS)], color=_GREYS[k % len(_GREYS)], clip_on=False)
+    ax.axvline(0.0, color="black", linewidth=0.8, linestyle=":")
+    ax.set_xlabel("log-odds of cluster 1 against 2 per observation (nats)")
+    ax.set_yticks([-int(k) for k in clusters], [f"cluster {k + 1}" for k in clusters])
+    ax.set_ylim(-clusters.max() - 0.5, 0.5)
+    ax.spines["left"].set_visible(False)
+    ax.tick_params(axis="y", length=0)
     return _saved(figure, path)
 
 
@@ -74,7 +78,7 @@ def _panels(n: int, height: float = 3.2) -> tuple[Any, list[Any]]:
         from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError:
         raise ModuleNotFoundError(f"figures need matplotlib: {how_to_install('paper')}.") from None
-    figure = Figure(figsize=(1.2 + 2.6 * n, height), layout="constrained")
+    figure = Figure(figsize=(1.6 + 2.6 * n, height), layout="constrained")
     axes = figure.subplots(1, n, squeeze=False)[0]
     for ax in axes:
         ax.spines[["top", "right"]].set_visible(False)

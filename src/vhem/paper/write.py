@@ -11,12 +11,12 @@ from vhem._support.optional import how_to_install
 from vhem.files.atomic import atomic_write
 from vhem.files.labels import harmless, write_columns
 from vhem.inference.comparison import Comparison
-from vhem.inference.tables import Table
+from vhem.inference.tables import Table, typeset
 
 _LATEX = {"&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}",
           "^": r"\textasciicircum{}", "\\": r"\textbackslash{}", "²": "$^2$", "χ": r"$\chi$", "η": r"$\eta$",
           "ε": r"$\varepsilon$", "–": "--", "→": r"$\to$", "°": r"$^\circ$", "∞": r"$\infty$", "×": r"$\times$",
-          "<": "$<$", ">": "$>$"}  # fmt: skip
+          "<": "$<$", ">": "$>$", "\N{MINUS SIGN}": "$-$"}  # fmt: skip
 _LINE = 85  # letters that fit on a line of LaTeX
 _WIDE = 7  # columns above which a page is turned
 _TOGETHER = 30  # rows that are kept on one page, with their note
@@ -53,7 +53,7 @@ def write_comparison(folder: str | os.PathLike[str], found: Comparison, methods:
     for name, text in (
         ("methods.txt", methods + "\n"),
         ("results.txt", "\n".join([*found.sentences, *found.warnings]) + "\n"),
-        ("statistics.json", found.as_json()),
+        ("statistics.json", found._replace(methods=methods).as_json()),
     ):
         with atomic_write(out / name, "w") as file:
             file.write(text)
@@ -171,7 +171,7 @@ def _latex_columns(table: Table) -> tuple[str, str]:
 
 
 def _escaped(text: str) -> str:
-    return "".join(_LATEX.get(letter, letter) for letter in text)
+    return "".join(_LATEX.get(letter, letter) for letter in typeset(text))
 
 
 def _write_xlsx(path: Path, tables: Sequence[Table], results: Sequence[str], methods: str) -> None:
@@ -215,7 +215,7 @@ def _write_docx(path: Path, tables: Sequence[Table], results: Sequence[str], met
         if paragraphs:
             document.add_heading(heading, 1)
         for text in paragraphs:
-            document.add_paragraph(text)
+            document.add_paragraph(typeset(text))
     for k, table in enumerate(tables):
         _add_table(document, k + 1, table)
     document.save(str(path))
@@ -264,7 +264,7 @@ def _add_grid(document: Any, table: Table, widths: list[int]) -> None:
     for r, row in enumerate([table.columns, *table.rows]):
         for c, text in enumerate(row):
             cell = grid.cell(r, c)
-            cell.text, cell.width = text, widths[c]
+            cell.text, cell.width = typeset(text), widths[c]
             cell.paragraphs[0].paragraph_format.space_after = Pt(1)
             cell.paragraphs[0].paragraph_format.keep_with_next = len(table.rows) <= _TOGETHER
             for run in cell.paragraphs[0].runs:

@@ -20,6 +20,7 @@ from vhem._support.paths import checked_path
 from vhem.files.atomic import atomic_write
 from vhem.inference.comparison import Comparison
 from vhem.inference.pieces import disconnected_centers
+from vhem.inference.tables import typeset
 from vhem.models import H3M, HMM
 from vhem.report import facts
 from vhem.report.clustering import Clustering, clustering
@@ -226,9 +227,11 @@ def environment() -> Any:
     """Return what fills templates: all text is escaped, and nothing may be missing."""
     import jinja2  # noqa: PLC0415  (only a report needs it)
 
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FunctionLoader(part), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
+    made.filters["typeset"] = typeset
+    return made
 
 
 def enclosed(scripts: Sequence[str]) -> tuple[str, str]:
