@@ -53,6 +53,17 @@ def joint(systems, T, k=0):
     return mean_x, see @ mean_x + np.tile(offset, T), xx, see @ xx, yy
 
 
+def drawn_from(systems, k, T):
+    """A random sequence of T frames."""
+    A, C, Q, R, mean, covar, offset = (array[k] for array in systems)
+    rng, n = np.random.default_rng(k), len(A)
+    x, frames = rng.multivariate_normal(mean, covar), []
+    for _ in range(T):
+        frames.append(C @ x + offset + np.sqrt(R) * rng.normal(size=len(R)))
+        x = A @ x + rng.multivariate_normal(np.zeros(n), Q)
+    return np.array(frames)
+
+
 def posterior(systems, T, k=0):
     """E[x|y] = a + B y and Cov(x|y)."""
     mean_x, mean_y, xx, yx, yy = joint(systems, T, k)
@@ -191,6 +202,23 @@ def test_m_step_is_monotone_with_gaps():
         systems, weights, *_ = lds.m_step(sums, systems, 1e-6, False, True)
     assert np.all(np.diff(bounds) >= -1e-9 * np.abs(bounds[1:]))
     assert bounds[-1] > bounds[0] + 1
+
+
+@pytest.mark.parametrize(("noise", "offset"), [(1.0, 0.0), (1e-9, 0.0), (1.0, 1e6)])
+def test_many_systems_share_sequences_of_all_lengths(noise, offset):
+    """More systems and frames than are taken at a time; states that predict all but a billionth; far from zero."""
+    if engine().module is None:
+        pytest.skip("the NumPy engine is what is compared with")
+    s = random_systems(25, 18, 2, 5)
+    systems = s._replace(R=noise * s.R, Q=noise * s.Q, covar=noise * s.covar, offset=s.offset + offset)
+    lengths = [1, 2, 40, 128, 129, 130, 300, 7, 64, 65]
+    drawn = [drawn_from(systems, k, length) for k, length in enumerate(lengths)]
+    X, offsets = np.concatenate(drawn), np.concatenate([[0], np.cumsum(lengths)])
+    found, truth = (e.log_likelihoods(systems, X, offsets) for e in (lds, reference_lds))
+    np.testing.assert_allclose(found, truth, rtol=1e-9 if not offset else 1e-7)
+    sums, expected = (e.e_step(systems, np.full(18, 1 / 18), X, offsets)[1] for e in (lds, reference_lds))
+    for one, other in zip(sums, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9 * np.abs(other).max())
 
 
 @pytest.mark.parametrize("radius", [0.5, 0.99, 1.02])

@@ -37,6 +37,9 @@ constexpr int kLookEvery = 4, kLeastStretch = 16;  // steps between looks; short
 constexpr double kRounding = 1e-9;  // a fall of the objective, relative to its size, that arithmetic can explain
 constexpr double kFarShift = 1e6;   // squared deviations: moments about an anchor this far off have lost six digits
 
+// Kalman filter: share of the observations' squares that must be left unexplained for differences of sums to be exact enough.
+constexpr double kLeastLeft = 1e-6;
+
 // k-means: of centres equally far but for rounding, the first is taken, on any engine.
 constexpr double kNearer = 1 - 1e-12;
 
@@ -57,6 +60,8 @@ constexpr long kShortSequence = 1000;        // Baum-Welch: frames learned from 
 constexpr long kStretch = 1L << 14;          // Baum-Welch: frames of a long sequence that one thread does on its own
 constexpr long kLongSequence = 4 * kStretch; // Baum-Welch: frames from which on a sequence is cut into stretches
 constexpr long kSlotDoubles = 1L << 22;      // Baum-Welch: the most sums kept apart at a time
+constexpr long kFramesInLanes = 128;         // Kalman filter: frames of kLanes sequences, in the second-level cache
+constexpr long kTogether = 16;               // Kalman filter: systems that share frames in lanes
 constexpr long kRowsPerTask = 8;             // PPK: models of a per task
 
 // Whether kernels are compiled for any number of states alone, and not for small ones besides: quick to compile, slower to run.

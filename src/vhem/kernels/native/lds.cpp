@@ -15,11 +15,12 @@ namespace {
 struct Bundle {
     const long d;
     int lanes;
-    long sequence[kLanes], length[kLanes], longest = 0;
+    long sequence[kLanes], length[kLanes], longest = 0, whole;  // the last: frames that all lanes have, with all values
     const double* rows[kLanes];
     vec lengths = {};
 
-    Bundle(const Sequences& all, const long* chosen, int lanes) : d(all.d), lanes(lanes) {
+    Bundle(const Sequences& all, const long* chosen, int lanes, bool gaps)
+        : d(all.d), lanes(lanes), whole(gaps || lanes < kLanes ? 0 : all.length(chosen[lanes - 1])) {
         for (int l = 0; l < kLanes; ++l) {
             sequence[l] = chosen[l < lanes ? l : 0];
             rows[l] = all.begin(sequence[l]);
@@ -42,51 +43,67 @@ struct Bundle {
     }
 };
 
-// One system's observation matrix as the filter reads it: kLanes dimensions at a time, padded with zeros.
-class Observer {
-    const long n_;
-    std::vector<double> C_, CR_, offset_, precision_;  // [block][state][dimension] twice, [dimension] twice
+// The frames of a bundle in lanes, kFramesInLanes at a time, about an origin; zero where there is nothing.
+class Frames {
+    const Bundle& bundle_;
+    const double* nothing_;
+    VecArray own_;
 
   public:
-    const long padded;  // dimensions
+    const long d;
+    vec *origin, *squares;  // (d,) each; Σ_t of the squares, after the first time through
+    long first = 0, n = 0;
 
-    explicit Observer(const System& s)
-        : n_(s.n), C_((s.d + kLanes) * s.n), CR_(C_.size()), offset_(s.d + kLanes), precision_(s.d + kLanes),
-          padded((s.d + kLanes - 1) / kLanes * kLanes) {
-        for (long j = 0; j < s.d; ++j) {
-            offset_[j] = s.offset[j], precision_[j] = 1.0 / s.R[j];
-            for (long i = 0; i < n_; ++i) {
-                const long at = (j / kLanes * n_ + i) * kLanes + j % kLanes;
-                C_[at] = s.C[j * n_ + i], CR_[at] = s.CR[j * n_ + i];
-            }
+    // About the mean of each sequence, so that sums of squares lose no digits.
+    Frames(const Bundle& bundle, const double* nothing) : bundle_(bundle), nothing_(nothing), d(bundle.d) {
+        make_room();
+        std::fill_n(origin, d, vec{});
+        std::vector<double> mean(d);
+        for (int l = 0; l < bundle.lanes; ++l) {
+            std::fill(mean.begin(), mean.end(), 0.0);
+            for (const double *y = bundle.rows[l], *end = y + bundle.length[l] * d; y < end; y += d)
+                for (long j = 0; j < d; ++j) mean[j] += y[j];
+            for (long j = 0; j < d; ++j) origin[j][l] = mean[j] / static_cast<double>(bundle.length[l]);
         }
     }
 
-    // e = y - ȳ - C x: leaves Cᵀ R⁻¹ (y - ȳ), which does not wait for x, in `projected`, and returns eᵀ R⁻¹ e.
-    template <bool Gaps>
-    vec project(const vec* y, const vec* x, vec* projected) const {
-        vec square[2] = {};
-        std::fill_n(projected, n_, vec{});
-        const double *C = C_.data(), *CR = CR_.data();
-        for (long j = 0; j < padded; j += kLanes) {
-            vec e[kLanes];
-            for (int b = 0; b < kLanes; ++b) {
-                e[b] = y[j + b] - offset_[j + b];
-                if (Gaps) e[b] = e[b] == e[b] ? e[b] : vec{};
-            }
-            for (long i = 0; i < n_; ++i, CR += kLanes) {
-                vec even = projected[i], odd = {};
-                for (int b = 0; b < kLanes; b += 2) even = fma(splat(CR[b]), e[b], even), odd = fma(splat(CR[b + 1]), e[b + 1], odd);
-                projected[i] = even + odd;
-            }
-            for (long i = 0; i < n_; ++i, C += kLanes)
-                for (int b = 0; b < kLanes; ++b) e[b] -= C[b] * x[i];
-            for (int b = 0; b < kLanes; ++b) {
-                if (Gaps) e[b] = y[j + b] == y[j + b] ? e[b] : vec{};
-                square[b % 2] = fma(e[b] * e[b], splat(precision_[j + b]), square[b % 2]);
-            }
+    // About the ȳ of a system: for sequences with gaps.
+    Frames(const Bundle& bundle, const double* nothing, const System& s) : bundle_(bundle), nothing_(nothing), d(bundle.d) {
+        make_room();
+        for (long j = 0; j < d; ++j) origin[j] = splat(s.offset[j]);
+    }
+
+    vec* at(long t) { return squares + (t - first + 1) * d; }
+
+    // Calls work() for every block of frames; if there is only one, it is loaded once.
+    template <class Work>
+    void each_block(Worker& worker, Work work) {
+        for (first = 0; first < bundle_.longest; first += n) {
+            worker.checkpoint();
+            const bool loaded = n == bundle_.longest;
+            n = std::min<long>(kFramesInLanes, bundle_.longest - first);
+            for (long t = first; t < first + n && !loaded; ++t) load(t, at(t));
+            work();
         }
-        return square[0] + square[1];
+        summed_ = true;
+    }
+
+  private:
+    bool summed_ = false;
+
+    void make_room() {
+        own_.resize((2 + std::min<long>(kFramesInLanes, bundle_.longest)) * d);
+        origin = own_.data(), squares = origin + d;
+        std::fill_n(squares, d, vec{});
+    }
+
+    void load(long t, vec* y) const {
+        bundle_.load(t, y, nothing_);
+        if (t >= bundle_.whole)
+            for (long j = 0; j < d; ++j) y[j] = y[j] == y[j] ? y[j] : origin[j];
+        for (long j = 0; j < d; ++j) y[j] -= origin[j];
+        if (!summed_)
+            for (long j = 0; j < d; ++j) squares[j] = fma(y[j], y[j], squares[j]);
     }
 };
 
@@ -97,7 +114,7 @@ struct States {
 
     explicit States(long n) : n(n) {}
     vec* x(long t) { return all.data() + 2 * n * t; }              // x̂_{t|t-1}, later x̂_{t|T}
-    vec* innovation(long t) { return all.data() + 2 * n * t + n; }  // Cᵀ Σ_t⁻¹ e_t
+    vec* innovation(long t) { return all.data() + 2 * n * t + n; }  // Cᵀ R⁻¹ e_t
 };
 
 // The filter of sequences with gaps, one per lane.
@@ -145,42 +162,88 @@ class OwnFilter {
     }
 };
 
-// log p(y) of every lane; x̂ and innovations of every frame go into `states`. With P = Cᵀ R⁻¹ (y - ȳ), Cᵀ R⁻¹ e = P - D x̂ and
-// x̂_{t+1} = L x̂_t + gain P: one short product is all that a frame waits for.
-template <bool Gaps, class Covariances>
-vec run_filter(const System& s, const Observer& observer, Covariances& f, const Bundle& bundle, const double* nothing,
-               States& states, Worker& worker) {
-    const long n = s.n, T = bundle.longest;
-    states.all.resize(2 * n * (T + 1));
-    VecArray own;
-    own.resize(observer.padded + 2 * n);
-    vec *y = own.data(), *projected = y + observer.padded, *moved = projected + n, score = {};
-    std::fill_n(y, observer.padded, vec{});
-    for (long i = 0; i < n; ++i) states.x(0)[i] = splat(s.mean[i]);
-    for (long t = 0; t < T; ++t) {
-        worker.checkpoint_at(t);
-        bundle.load(t, y, Gaps ? nothing : nullptr);
-        vec *x = states.x(t), *innovation = states.innovation(t);
-        vec quadratic = observer.project<Gaps>(y, x, projected);
-        times(states.x(t + 1), view(f.part(t, kGain), n), projected, n);
-        times(states.x(t + 1), view(f.part(t, kL), n), x, n, Put::kAdd);
-        times(projected, view(f.part(t, kD), n), x, n, Put::kSubtract);
-        times(moved, view(f.part(t, kVf), n), projected, n);
-        for (long i = 0; i < n; ++i) quadratic -= moved[i] * projected[i];
-        const ivec active = bundle.active(t);
-        score -= active ? 0.5 * (wide(f.log_det(t)) + quadratic) : vec{};
-        times(innovation, view(f.part(t, kU), n), projected, n);
-        for (long i = 0; i < n; ++i) innovation[i] = active ? innovation[i] : vec{};
+// The filter of one system over a bundle. With P = Cᵀ R⁻¹ (y - ȳ), made for a block of frames by one product, the innovation is
+// v = Cᵀ R⁻¹ e = P - D x̂, and eᵀ R⁻¹ e = (y - ȳ)ᵀ R⁻¹ (y - ȳ) - x̂ᵀ (P + v): no frame needs C x̂.
+class Course {
+    const System& s;
+    const Bundle& bundle_;
+    VecArray own_;
+    vec *apart_, *shift_, *projected_, *scratch_;  // (d,) from ȳ to the origin of the frames, (n,) CᵀR⁻¹ of it, (block, n), (n,)
+    vec score_ = {}, explained_ = {};
+
+  public:
+    States states;
+
+    Course(const System& s, const Bundle& bundle, const Frames& frames) : s(s), bundle_(bundle), states(s.n) {
+        own_.resize(s.d + (2 + kFramesInLanes) * s.n);
+        apart_ = own_.data(), shift_ = apart_ + s.d, projected_ = shift_ + s.n, scratch_ = projected_ + kFramesInLanes * s.n;
+        for (long j = 0; j < s.d; ++j) apart_[j] = frames.origin[j] - s.offset[j];
+        product(shift_, 1, transposed(s.CR.data(), s.n), view(apart_, 1), s.n, s.d, 1);
+        states.all.resize(2 * s.n * (bundle.longest + 1));
+        for (long i = 0; i < s.n; ++i) states.x(0)[i] = splat(s.mean[i]);
     }
-    return score;
-}
+
+    vec apart(long j) const { return apart_[j]; }
+
+    template <class Covariances>
+    void filter(Frames& frames, Covariances& f) {
+        for (long t = 0; t < frames.n; ++t) std::copy_n(shift_, s.n, projected_ + t * s.n);
+        product(projected_, s.n, view(frames.at(frames.first), s.d), view(s.CR.data(), s.n), frames.n, s.d, s.n, Put::kAdd);
+        for (long t = 0; t < frames.n; ++t) step(frames.first + t, projected_ + t * s.n, f);
+    }
+
+    // log p(y) of every lane, after all frames. Where little is left of the squares, or values are missing, they are made anew.
+    vec score(const Frames& frames, bool gaps, const double* nothing) {
+        vec squares = {};
+        for (long j = 0; j < s.d; ++j)
+            squares += fma(bundle_.lengths * apart_[j], apart_[j], frames.squares[j]) * (1.0 / s.R[j]);
+        const vec left = squares - explained_;
+        const bool lost = any(left < kLeastLeft * squares);
+        return score_ - 0.5 * (gaps || lost ? residuals(nothing) : left);
+    }
+
+  private:
+    template <class Covariances>
+    void step(long t, const vec* projected, Covariances& f) {
+        const long n = s.n;
+        vec *x = states.x(t), *v = states.innovation(t), explained = {}, quadratic = {};
+        std::copy_n(projected, n, v);
+        times(v, view(f.part(t, kD), n), x, n, Put::kSubtract);
+        times(scratch_, view(f.part(t, kVf), n), v, n);
+        const ivec active = bundle_.active(t);
+        for (long i = 0; i < n; ++i) {
+            explained = fma(x[i], projected[i] + v[i], explained), quadratic = fma(v[i], scratch_[i], quadratic);
+            v[i] = active ? v[i] : vec{}, scratch_[i] += x[i];
+        }
+        times(states.x(t + 1), view(s.A, n), scratch_, n);
+        score_ -= active ? 0.5 * (wide(f.log_det(t)) - quadratic) : vec{};
+        explained_ += active ? explained : vec{};
+    }
+
+    // Σ_t eᵀ R⁻¹ e, each e by itself.
+    vec residuals(const double* nothing) {
+        vec sum = {};
+        VecArray own;
+        own.resize(s.d);
+        vec* y = own.data();
+        for (long t = 0; t < bundle_.longest; ++t) {
+            bundle_.load(t, y, nothing);
+            for (long j = 0; j < s.d; ++j) {
+                vec e = y[j] - s.offset[j];
+                for (long i = 0; i < s.n; ++i) e -= s.C[j * s.n + i] * states.x(t)[i];
+                sum += e == e ? e * e * (1.0 / s.R[j]) : vec{};
+            }
+        }
+        return sum;
+    }
+};
 
 // Replaces x̂_{t|t-1} by x̂_{t|T}, or zero behind the end, given r of the frame after, which it moves on.
 template <class Covariances>
 void smooth_mean(Covariances& f, long t, ivec active, States& states, vec* r, vec* scratch) {
     const long n = f.n;
     std::copy_n(r, n, scratch);
-    std::copy_n(states.innovation(t), n, r);
+    times(r, view(f.part(t, kU), n), states.innovation(t), n);
     times(r, transposed(f.part(t, kL), n), scratch, n, Put::kAdd);
     vec* x = states.x(t);
     times(x, view(f.part(t, kV), n), r, n, Put::kAdd);
@@ -226,8 +289,8 @@ class LaneSums {
   public:
     const long n, d;
 
-    LaneSums(const System& s, bool gaps) : n(s.n), d(s.d) {
-        const long size = 4 * n * n + 2 * n + (gaps ? d * (n + 2) : 0);
+    explicit LaneSums(const System& s) : n(s.n), d(s.d) {
+        const long size = 4 * n * n + 2 * n + d * (n + 2);
         all_.resize(size);
         std::fill_n(all_.data(), size, vec{});
     }
@@ -237,28 +300,45 @@ class LaneSums {
     vec* lag() { return last() + n * n; }
     vec* first() { return lag() + n * n; }
     vec* x() { return first() + n; }
-    vec* y() { return x() + n; }  // of sequences with gaps: those of others are summed along the dimensions
+    vec* y() { return x() + n; }
     vec* yy() { return y() + d; }
     vec* yx() { return yy() + d; }
 
-    // The smoothed means of all frames: w x, w x xᵀ and w x_{t+1} xᵀ.
-    void add_means(const Bundle& bundle, vec w, States& states) {
+    // The smoothed means of all frames: w x, w x xᵀ and w x_{t+1} xᵀ. Returns Σ_t x.
+    const vec* add_means(const Bundle& bundle, vec w, States& states) {
         const long T = bundle.longest, step = 2 * n;
-        scratch_.resize(n * n);
-        vec* a = scratch_.data();
+        scratch_.resize(n * n + n + d * n);
+        vec *a = scratch_.data(), *sums = a + n * n;
         product(a, n, View<vec>{states.x(1), 1, step}, View<vec>{states.x(0), step, 1}, n, T - 1, n);
         for (long i = 0; i < n * n; ++i) lag()[i] += w * a[i];
         product(a, n, View<vec>{states.x(0), 1, step}, View<vec>{states.x(0), step, 1}, n, T, n);
         for (long i = 0; i < n; ++i) {
-            vec sum = {};
-            for (long t = 0; t < T; ++t) sum += states.x(t)[i];
-            x()[i] += w * sum, first()[i] += w * states.x(0)[i];
+            sums[i] = vec{};
+            for (long t = 0; t < T; ++t) sums[i] += states.x(t)[i];
+            x()[i] += w * sums[i], first()[i] += w * states.x(0)[i];
             for (long j = 0; j <= i; ++j) {
                 vec end = {};
                 for (int l = 0; l < bundle.lanes; ++l) end[l] = states.x(bundle.length[l] - 1)[i][l] * states.x(bundle.length[l] - 1)[j][l];
                 first_second()[i * n + j] += w * states.x(0)[i] * states.x(0)[j];
                 before()[i * n + j] += w * (a[i * n + j] - end), last()[i * n + j] += w * end;
             }
+        }
+        return sums;
+    }
+
+    // w (y - origin) xᵀ of a block of frames.
+    void add_cross(Frames& frames, vec w, States& states) {
+        vec* cross = scratch_.data() + n * n + n;
+        product(cross, n, View<vec>{frames.at(frames.first), 1, d}, View<vec>{states.x(frames.first), 2 * n, 1}, d, frames.n, n);
+        for (long i = 0; i < d * n; ++i) yx()[i] = fma(w, cross[i], yx()[i]);
+    }
+
+    // What is left of the sums over y - ȳ; the frames' origins are the means of the sequences. `means` is Σ_t x.
+    void add_origin(const Frames& frames, const Course& course, vec w, vec lengths, const vec* means) {
+        for (long j = 0; j < d; ++j) {
+            const vec apart = course.apart(j), all = lengths * apart;
+            y()[j] += w * all, yy()[j] += w * fma(all, apart, frames.squares[j]);
+            for (long i = 0; i < n; ++i) yx()[j * n + i] += w * apart * means[i];
         }
     }
 
@@ -299,78 +379,11 @@ class LaneSums {
     }
 };
 
-// Σ_t (y_t - ȳ) x_tᵀ of one sequence, J registers of dimensions and I states at a time, transposed, times w.
-template <int I, int J>
-inline void add_cross(const double* y, const double* offset, const double* x, long T, long d, long x_step, int last, double w,
-                      double* to, long to_step) {
-    vec sums[I][J] = {}, origin[J];
-    for (int b = 0; b < J; ++b) origin[b] = load_partial(offset + b * kLanes, b + 1 < J ? kLanes : last);
-    for (long t = 0; t < T; ++t, y += d, x += x_step) {
-        vec row[J];
-        for (int b = 0; b < J; ++b) row[b] = load_partial(y + b * kLanes, b + 1 < J ? kLanes : last) - origin[b];
-        for (int i = 0; i < I; ++i)
-            for (int b = 0; b < J; ++b) sums[i][b] = fma(splat(x[i * kLanes]), row[b], sums[i][b]);
-    }
-    for (int i = 0; i < I; ++i)
-        for (int b = 0; b < J; ++b) {
-            double* at = to + i * to_step + b * kLanes;
-            store(at, load(at) + w * sums[i][b]);
-        }
-}
-
-// Σ_t (y_t - ȳ) and its squares, likewise.
-template <int J>
-inline void add_squares(const double* y, const double* offset, long T, long d, int last, double w, double* sum, double* square) {
-    vec first[J] = {}, second[J] = {}, origin[J];
-    for (int b = 0; b < J; ++b) origin[b] = load_partial(offset + b * kLanes, b + 1 < J ? kLanes : last);
-    for (long t = 0; t < T; ++t, y += d)
-        for (int b = 0; b < J; ++b) {
-            const vec row = load_partial(y + b * kLanes, b + 1 < J ? kLanes : last) - origin[b];
-            first[b] += row, second[b] = fma(row, row, second[b]);
-        }
-    for (int b = 0; b < J; ++b) {
-        store(sum + b * kLanes, load(sum + b * kLanes) + w * first[b]);
-        store(square + b * kLanes, load(square + b * kLanes) + w * second[b]);
-    }
-}
-
-// Sums over observations without gaps, whose lanes are dimensions; rows are padded to whole registers.
-struct ObservationSums {
-    const long n, d, step;
-    std::vector<double> y, yy, yx;  // (step,), (step,), (n, step)
-
-    explicit ObservationSums(const System& s)
-        : n(s.n), d(s.d), step((d + kLanes - 1) / kLanes * kLanes), y(step), yy(step), yx(n * step) {}
-
-    void add(const System& s, const double* frames, long T, const double* x, long x_step, double w) {
-        for (long j = 0; j < d; j += 2 * kLanes) {
-            const bool two = j + kLanes < d;
-            const int last = static_cast<int>(std::min<long>(kLanes, d - j - (two ? kLanes : 0)));
-            if (two) add_block<2>(s, frames, T, x, x_step, w, j, last);
-            else add_block<1>(s, frames, T, x, x_step, w, j, last);
-        }
-    }
-
-  private:
-    template <int J>
-    void add_block(const System& s, const double* frames, long T, const double* x, long x_step, double w, long j, int last) {
-        constexpr int I = 4;
-        long i = 0;
-        for (; i + I <= n; i += I)
-            add_cross<I, J>(frames + j, s.offset + j, x + i * kLanes, T, d, x_step, last, w, &yx[i * step + j], step);
-        if (n - i == 3) add_cross<3, J>(frames + j, s.offset + j, x + i * kLanes, T, d, x_step, last, w, &yx[i * step + j], step);
-        if (n - i == 2) add_cross<2, J>(frames + j, s.offset + j, x + i * kLanes, T, d, x_step, last, w, &yx[i * step + j], step);
-        if (n - i == 1) add_cross<1, J>(frames + j, s.offset + j, x + i * kLanes, T, d, x_step, last, w, &yx[i * step + j], step);
-        add_squares<J>(frames + j, s.offset + j, T, d, last, w, &y[j], &yy[j]);
-    }
-};
-
 // One call: all sequences under all systems.
 class Kalman {
   public:
     Kalman(const Systems& systems, const Sequences& sequences, Call& call)
-        : systems(all_systems(systems)), observers(this->systems.begin(), this->systems.end()), sequences(sequences), call(call), order(sequences.n),
-          nothing(sequences.d, std::numeric_limits<double>::quiet_NaN()) {
+        : systems(all_systems(systems)), sequences(sequences), call(call), order(sequences.n), nothing(sequences.d, std::numeric_limits<double>::quiet_NaN()) {
         std::iota(order.begin(), order.end(), 0);
         std::vector<char> broken(sequences.n);
         for (long i = 0; i < sequences.n; ++i) {
@@ -392,35 +405,31 @@ class Kalman {
 
     // log p(y_i | system k), (n, K).
     void score(double* scores) {
-        States states(systems[0].n);
         each_bundle([&](const Bundle& bundle, bool gaps) {
-            for (long k = 0; k < K(); ++k) put(bundle, filter(k, bundle, gaps, states), scores + k, K());
+            Frames frames(bundle, nothing.data());
+            for (long k = 0; k < K(); k += kTogether) filtered(bundle, gaps, frames, k, std::min(k + kTogether, K()), scores);
         });
     }
 
     // The same, z_ik ∝ ω_k p(y_i | k), (n, K), and the sums with these weights.
     void add_up(const double* log_weights, double* scores, double* z, const SystemSums& sums) {
-        std::vector<std::unique_ptr<States>> states;
         std::vector<std::unique_ptr<LaneSums>> lanes;
-        std::vector<ObservationSums> observed;
         std::vector<std::vector<double>> ends(K(), std::vector<double>(whole ? sequences.length(order[0]) : 0));
-        for (const System& s : systems) {
-            states.emplace_back(new States(s.n));
-            lanes.emplace_back(new LaneSums(s, whole < sequences.n));
-            observed.emplace_back(s);
-        }
+        for (const System& s : systems) lanes.emplace_back(new LaneSums(s));
         each_bundle([&](const Bundle& bundle, bool gaps) {
-            for (long k = 0; k < K(); ++k) put(bundle, filter(k, bundle, gaps, *states[k]), scores + k, K());
+            Frames frames(bundle, nothing.data());
+            const Courses courses = filtered(bundle, gaps, frames, 0, K(), scores);
             assign(bundle, log_weights, scores, z);
+            std::vector<Share> shares;
             for (long k = 0; k < K(); ++k) {
                 vec w = {};
                 for (int l = 0; l < bundle.lanes; ++l) w[l] = z[bundle.sequence[l] * K() + k];
-                if (!any(w > 0.0)) continue;
-                if (gaps) add_own(k, bundle, w, *states[k], *lanes[k]);
-                else add_shared(k, bundle, w, *states[k], *lanes[k], observed[k], ends[k]);
+                if (any(w > 0.0)) shares.push_back({k, w, *courses[k], *lanes[k]});
             }
+            if (!gaps) return add_shared(bundle, frames, shares, ends);
+            for (const Share& share : shares) add_own(bundle, share);
         });
-        for (long k = 0; k < K(); ++k) write(k, *lanes[k], observed[k], sums);
+        for (long k = 0; k < K(); ++k) write(k, *lanes[k], sums);
         for (size_t g = 0; g < shared.size(); ++g) add_covariances(*shared[g], g * kLanes, ends, sums, call.caller);
     }
 
@@ -429,11 +438,12 @@ class Kalman {
         const System& s = systems[0];
         const long n = s.n, size = n * n;
         OwnFilter f(s);
-        States states(n);
         each_bundle([&](const Bundle& bundle, bool) {
+            Frames frames(bundle, nothing.data(), s);
+            Course course(s, bundle, frames);
             f.run(bundle, nothing.data(), call.caller);
-            run_filter<true>(s, observers[0], f, bundle, nothing.data(), states, call.caller);
-            smooth_own(f, bundle, states, call.caller, [&](long t, const vec* x, const vec* covar, const vec* lag) {
+            frames.each_block(call.caller, [&] { course.filter(frames, f); });
+            smooth_own(f, bundle, course.states, call.caller, [&](long t, const vec* x, const vec* covar, const vec* lag) {
                 for (int l = 0; l < bundle.lanes; ++l) {
                     if (t >= bundle.length[l]) continue;
                     const long at = sequences.offsets[bundle.sequence[l]] + t;
@@ -447,7 +457,6 @@ class Kalman {
 
   private:
     const std::vector<System> systems;
-    const std::vector<Observer> observers;
     const Sequences& sequences;
     Call& call;
     std::vector<long> order;  // longest first; those with gaps behind the others
@@ -463,16 +472,45 @@ class Kalman {
         for (long at = 0; at < sequences.n;) {
             const bool gaps = at >= whole;
             const int lanes = static_cast<int>(std::min<long>(kLanes, (gaps ? sequences.n : whole) - at));
-            work(Bundle(sequences, &order[at], lanes), gaps);
+            work(Bundle(sequences, &order[at], lanes, gaps), gaps);
             at += lanes;
         }
     }
 
-    vec filter(long k, const Bundle& bundle, bool gaps, States& states) {
-        if (!gaps) return run_filter<false>(systems[k], observers[k], filters[k], bundle, nullptr, states, call.caller);
+    using Courses = std::vector<std::unique_ptr<Course>>;
+
+    // One system's weight of every lane, its way through the bundle, and its sums.
+    struct Share {
+        long k;
+        vec w;
+        Course& course;
+        LaneSums& lanes;
+    };
+
+    // The filters of some systems over a bundle, and what they say about it in `scores`.
+    Courses filtered(const Bundle& bundle, bool gaps, Frames& frames, long from, long to, double* scores) {
+        Courses courses;
+        if (gaps) {
+            for (long k = from; k < to; ++k) courses.push_back(filtered_alone(bundle, k, scores));
+            return courses;
+        }
+        for (long k = from; k < to; ++k) courses.emplace_back(new Course(systems[k], bundle, frames));
+        frames.each_block(call.caller, [&] {
+            for (long k = from; k < to; ++k) courses[k - from]->filter(frames, filters[k]);
+        });
+        for (long k = from; k < to; ++k) put(bundle, courses[k - from]->score(frames, false, nothing.data()), scores + k, K());
+        return courses;
+    }
+
+    // The same for one system and sequences with gaps.
+    std::unique_ptr<Course> filtered_alone(const Bundle& bundle, long k, double* scores) {
+        Frames frames(bundle, nothing.data(), systems[k]);
+        std::unique_ptr<Course> course(new Course(systems[k], bundle, frames));
         OwnFilter f(systems[k]);
         f.run(bundle, nothing.data(), call.caller);
-        return run_filter<true>(systems[k], observers[k], f, bundle, nothing.data(), states, call.caller);
+        frames.each_block(call.caller, [&] { course->filter(frames, f); });
+        put(bundle, course->score(frames, true, nothing.data()), scores + k, K());
+        return course;
     }
 
     static void put(const Bundle& bundle, vec values, double* to, long step) {
@@ -489,44 +527,47 @@ class Kalman {
         }
     }
 
-    void add_shared(long k, const Bundle& bundle, vec w, States& states, LaneSums& lanes, ObservationSums& observed,
-                    std::vector<double>& ends) {
-        const long n = systems[k].n;
+    void add_shared(const Bundle& bundle, Frames& frames, const std::vector<Share>& shares, std::vector<std::vector<double>>& ends) {
+        const long n = systems[0].n;
+        std::vector<const vec*> means;
         VecArray own;
         own.resize(2 * n);
         vec* r = own.data();
-        std::fill_n(r, n, vec{});
-        for (long t = bundle.longest - 1; t >= 0; --t) {
-            call.caller.checkpoint_at(t);
-            smooth_mean(filters[k], t, bundle.active(t), states, r, r + n);
+        for (const Share& share : shares) {
+            std::fill_n(r, n, vec{});
+            for (long t = bundle.longest - 1; t >= 0; --t) {
+                call.caller.checkpoint_at(t);
+                smooth_mean(filters[share.k], t, bundle.active(t), share.course.states, r, r + n);
+            }
+            means.push_back(share.lanes.add_means(bundle, share.w, share.course.states));
+            for (int l = 0; l < bundle.lanes; ++l) ends[share.k][bundle.length[l] - 1] += share.w[l];
         }
-        lanes.add_means(bundle, w, states);
-        for (int l = 0; l < bundle.lanes; ++l) {
-            const double* x = reinterpret_cast<const double*>(states.x(0)) + l;
-            if (w[l] > 0) observed.add(systems[k], bundle.rows[l], bundle.length[l], x, 2 * n * kLanes, w[l]);
-            ends[bundle.length[l] - 1] += w[l];
-        }
+        frames.each_block(call.caller, [&] {
+            for (const Share& share : shares) share.lanes.add_cross(frames, share.w, share.course.states);
+        });
+        for (size_t i = 0; i < shares.size(); ++i)
+            shares[i].lanes.add_origin(frames, shares[i].course, shares[i].w, bundle.lengths, means[i]);
     }
 
-    void add_own(long k, const Bundle& bundle, vec w, States& states, LaneSums& lanes) {
-        const System& s = systems[k];
+    void add_own(const Bundle& bundle, const Share& share) {
+        const System& s = systems[share.k];
         const long n = s.n;
         OwnFilter f(s);
         f.run(bundle, nothing.data(), call.caller);
         VecArray own;
         own.resize(n * n + s.d);
         vec *second = own.data(), *frame = second + n * n;
-        smooth_own(f, bundle, states, call.caller, [&](long t, const vec* x, const vec* covar, const vec* lag) {
-            lanes.add_covariances(t, bundle, w, covar, lag);
+        smooth_own(f, bundle, share.course.states, call.caller, [&](long t, const vec* x, const vec* covar, const vec* lag) {
+            share.lanes.add_covariances(t, bundle, share.w, covar, lag);
             for (long i = 0; i < n; ++i)
                 for (long j = 0; j < n; ++j) second[i * n + j] = covar[i * n + j] + x[i] * x[j];
             bundle.load(t, frame, nothing.data());
-            lanes.add_observations(s, bundle.active(t) ? w : vec{}, frame, x, second);
+            share.lanes.add_observations(s, bundle.active(t) ? share.w : vec{}, frame, x, second);
         });
-        lanes.add_means(bundle, w, states);
+        share.lanes.add_means(bundle, share.w, share.course.states);
     }
 
-    void write(long k, LaneSums& lanes, const ObservationSums& observed, const SystemSums& sums) const {
+    void write(long k, LaneSums& lanes, const SystemSums& sums) const {
         const long n = systems[k].n, d = systems[k].d, size = n * n;
         for (long i = 0; i < n; ++i) {
             sums.first[k * n + i] = sum(lanes.first()[i]), sums.x[k * n + i] = sum(lanes.x()[i]);
@@ -538,12 +579,9 @@ class Kalman {
                 sums.lag[at] = sum(lanes.lag()[i * n + j]);
             }
         }
-        const bool gaps = whole < sequences.n;
         for (long j = 0; j < d; ++j) {
-            sums.y[k * d + j] = observed.y[j] + (gaps ? sum(lanes.y()[j]) : 0.0);
-            sums.yy[k * d + j] = observed.yy[j] + (gaps ? sum(lanes.yy()[j]) : 0.0);
-            for (long i = 0; i < n; ++i)
-                sums.yx[(k * d + j) * n + i] = observed.yx[i * observed.step + j] + (gaps ? sum(lanes.yx()[j * n + i]) : 0.0);
+            sums.y[k * d + j] = sum(lanes.y()[j]), sums.yy[k * d + j] = sum(lanes.yy()[j]);
+            for (long i = 0; i < n; ++i) sums.yx[(k * d + j) * n + i] = sum(lanes.yx()[j * n + i]);
         }
     }
 };
