@@ -11,7 +11,7 @@ from scipy.special import gammaln
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Fault
 from vhem.emissions.counts import NODES, RATIOS, SLOPE, fault_of_counts, log_factorials, log_sum_over_counts, weights
-from vhem.emissions.linear import LinearFamily, LinearPrior
+from vhem.emissions.linear import LinearFamily, LinearPrior, membership
 
 _SIZES = (1e-3, 1e6)  # beyond the larger it is a Poisson distribution
 _LEAST_MEAN = 1e-9
@@ -60,6 +60,14 @@ class NegativeBinomial(LinearFamily):
         y = np.nan_to_num(values)[:, None]
         table = np.concatenate([np.ones_like(y), y, -np.expm1(-y * NODES) / RATIOS], axis=1)
         return np.asarray((table * ~np.isnan(values)[:, None])[place.reshape(X.shape)])
+
+    def sums_by_label(self, X: FloatArray, labels: IntArray, n: int) -> FloatArray:
+        """Return the sums of the statistics; they are many, so they are made once for equal counts."""
+        sums = np.empty((n, X.shape[1], 2 + len(NODES)))
+        for j, x in enumerate(X.T):
+            values, place = np.unique(x, return_inverse=True)
+            sums[:, j] = membership(labels, place, (n, len(values))) @ self.statistics(values[:, None])[:, 0]
+        return sums
 
     def log_base(self, X: FloatArray) -> FloatArray:
         """Return -Σ log y!."""

@@ -210,7 +210,7 @@ def _suits_table(leaf: _Leaf, X: FloatArray) -> bool:
         return True
     if leaf.components.coefficients().shape[-1] <= _MOST_STATISTICS:
         return False
-    n_values = sum(len(np.unique(X[:, column])) for column in leaf.columns)
+    n_values = sum(len(_distinct(X[:, column])[0]) for column in leaf.columns)
     return bool(n_values * np.prod(leaf.components.lead) <= _TABLE_NUMBERS)
 
 
@@ -228,12 +228,31 @@ def _table_of_categories(leaf: _Leaf, j: int, x: FloatArray) -> _Table:
 
 
 def _table_of_values(leaf: _Leaf, j: int, x: FloatArray) -> _Table:
-    values, codes = np.unique(x, return_inverse=True)  # NaN is last, if there is one
-    values = values[~np.isnan(values)]
+    values, codes = _distinct(x)
     alone = np.full((len(values), leaf.components.n_dims), np.nan)  # other columns are missing, which adds nothing
     alone[:, j] = values
     entries = np.moveaxis(leaf.components.log_density(alone), 0, -1)
     return _Table(leaf, j, _with_zero(entries), codes.astype(np.int64), leaf.components.statistics(alone)[:, j])
+
+
+def _distinct(x: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Return the distinct values, and the place among them of each x; missing values have the place behind the last.
+
+    This is done in every E-step, so small whole numbers, as counts are, are not sorted.
+    """
+    missing = np.isnan(x)
+    known = x[~missing] if missing.any() else x
+    whole = known.astype(np.int64) if ((known >= 0) & (known < len(x))).all() else np.empty(0, dtype=np.int64)
+    if np.array_equal(whole, known):
+        occurs = np.bincount(whole) > 0
+        values, places = np.flatnonzero(occurs).astype(np.float64), (np.cumsum(occurs) - 1)[whole]
+    else:
+        values, places = np.unique(known, return_inverse=True)
+    if len(known) == len(x):
+        return values, places
+    codes = np.full(len(x), len(values), dtype=np.int64)
+    codes[~missing] = places
+    return values, codes
 
 
 def _with_zero(entries: FloatArray) -> FloatArray:
