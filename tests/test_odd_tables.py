@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import gzip
+import os
 import resource
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from test_bvh import FILE as BVH
 from test_read_sequences import write_xlsx
 
+import vhem
 from vhem import InputError, Sequences, read_parts, read_sequences
 
 
@@ -332,3 +334,14 @@ def test_wide_tables(table):
     (message,) = warned(path)
     assert message.startswith("each of the 3 sequences (by 'id') has a single frame. ")
     assert "If each row is a whole sequence, name its columns with wide" in message
+
+
+@pytest.mark.parametrize(
+    "read", [read_sequences, vhem.load, vhem.from_emhmm, vhem.files.from_npz, vhem.files.from_json, vhem.files.describe]
+)
+def test_devices_and_pipes_are_not_read(read, tmp_path):
+    """They may have no end, or wait for a writer forever."""
+    os.mkfifo(tmp_path / "pipe.json")
+    for place in (tmp_path / "pipe.json", "/dev/zero"):
+        with pytest.raises(InputError, match=r"^\S+ is a device or a pipe, not a file; save what it holds"):
+            read(place)

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from vhem._support.errors import InputTypeError
+from vhem._support.errors import InputError, InputTypeError
 
 
 def checked_path(path: Any) -> Path:
@@ -31,6 +31,8 @@ def existing_file(path: Any) -> Path:
         raise IsADirectoryError(f"{path} is a folder; give the name of a file in it.")
     if not place.exists():
         raise FileNotFoundError(f"there is no file {path}{_hint(place)}")
+    if not place.is_file():  # it may have no end, or can be read only once
+        raise InputError("{place} is a device or a pipe, not a file", "save what it holds to a file first", place=place)
     return place
 
 

@@ -232,7 +232,8 @@ def describe_json(path: str | Path) -> FileDescription:
 
 
 def _content(path: str | Path) -> Any:
+    place = existing_file(path)
     try:
-        return json.loads(existing_file(path).read_text(encoding="utf-8"))
+        return json.loads(place.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as fault:
         raise InputError("{path} is not an H3M in JSON: {fault}", path=path, fault=fault) from None
