@@ -235,6 +235,9 @@ def test_tables_of_several_channels_are_joined_by_id(tmp_path):
     written(tmp_path, "id,y1,y2\n2,own,own\n7,parents,own\n", "home.csv")
     with pytest.raises(ValueError, match=r"1 sequence \(1\) is not in channel 'home'"):
         read_sequences([work, home], wide="y*")
+    written(tmp_path, "id,y1,y2\n8,own,own\n7,parents,own\n", "home.csv")
+    with pytest.raises(ValueError, match=r"2 sequences \(1, 2\) are not in channel 'home'"):
+        read_sequences([work, home], wide="y*")
     written(tmp_path, "id,y1,y2\n2,own,own\n1,parents,\n", "home.csv")
     with pytest.warns(InputWarning, match="1 sequence is not equally long"):
         assert read_sequences([work, home], wide="y*").decoded(0)[1] == ["job", None]

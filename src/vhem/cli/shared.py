@@ -271,7 +271,8 @@ def _configured(ctx: typer.Context, path: Path | None) -> Path | None:
     except OSError:
         raise InputError("{file} cannot be read", file=file) from None
     except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError) as fault:
-        raise InputError("{file} is not a configuration file: {fault}", file=file, fault=fault) from None
+        why = "it has no part [options]" if isinstance(fault, KeyError) else fault
+        raise InputError("{file} is not a configuration file: {why}", file=file, why=why) from None
     known = {parameter.name for parameter in ctx.command.params}
     if command is not None and command != ctx.info_name:
         raise InputError(

@@ -8,6 +8,7 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import Count, InputError, InputWarning, warn
+from vhem.sequences.identity import names_of
 
 _LISTED = 5  # keys in a message
 
@@ -15,12 +16,12 @@ _LISTED = 5  # keys in a message
 def matching(keys: list[Any], others: list[Any], channel: str) -> IntArray:
     """Return where each of the keys is among the others, or say which are missing."""
     place = {key: i for i, key in enumerate(others)}
-    for have, lack, where in ((keys, place, "is not in"), (others, set(keys), "is only in")):
+    for have, lack, where in ((keys, place, "not in"), (others, set(keys), "only in")):
         absent = [key for key in have if key not in lack]
         if absent:
-            shown = ", ".join(map(repr, absent[:_LISTED])) + (" …" if len(absent) > _LISTED else "")
+            shown = ", ".join(map(str, names_of(absent)[:_LISTED])) + (", …" if len(absent) > _LISTED else "")
             raise InputError(
-                "{n:sequence} ({shown}) {where} channel {channel!r}; tables are joined by id",
+                "{n:sequence} ({shown}) {n:is|are} {where} channel {channel!r}; tables are joined by id",
                 "Give tables with the same ids",
                 n=Count(len(absent)), shown=shown, where=where, channel=channel,
             )  # fmt: skip
