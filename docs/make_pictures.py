@@ -5,6 +5,7 @@ Needs Debian's chromium and chromium-driver, and the extra `dev`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import vhem
-from vhem import demo, plotting
+from vhem import datasets, demo, plotting
 from vhem.datasets import simulated_face, simulated_study
 
 FOLDER = Path(__file__).parent / "images"
@@ -189,6 +190,23 @@ def idea_pictures(folder: Path) -> None:
     _save(figure, folder / "idea_hierarchy.png")
 
 
+def thumbnails(folder: Path) -> None:
+    """Draw the gallery's thumbnails of examples whose data come with other packages, if these are installed."""
+    with contextlib.suppress(FileNotFoundError):
+        sessions = datasets.load_clicks().sequences
+        sessions = sessions[np.flatnonzero(sessions.lengths >= 3)[:400]]
+        labels = vhem.SequenceClustering(3, n_states=3, random_state=0).fit_predict(sessions)
+        figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+        plotting.plot_index(sessions, labels, axis, order="end", columns=3)
+        _save(figure, folder / "clicks.png")
+    with contextlib.suppress(FileNotFoundError):
+        town = datasets.load_measles().sequences[0]
+        hmm = vhem.fit_hmms([town], n_states=3, emissions="negativebinomial", random_state=0)[0]
+        figure, axis = plt.subplots(figsize=(6, 4), layout="constrained")
+        plotting.plot_sequence(hmm, town, axis)
+        _save(figure, folder / "measles.png")
+
+
 def _save(figure: Any, path: Path) -> None:
     figure.savefig(path, dpi=80)
     plt.close(figure)
@@ -201,3 +219,4 @@ if __name__ == "__main__":
     report_picture(FOLDER / "report.png")
     plots_picture(FOLDER / "plots.png")
     idea_pictures(FOLDER)
+    thumbnails(FOLDER)

@@ -8,6 +8,7 @@ each event; clusters are kinds of sessions. The data were simulated by the maker
 they come with: ``pip install --no-deps retentioneering``.
 """
 
+# sphinx_gallery_thumbnail_path = "images/clicks.png"
 from pathlib import Path
 
 import numpy as np

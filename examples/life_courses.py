@@ -8,6 +8,7 @@ Markov models groups the people by the courses that they take; sequence analysts
 come with the package sequenzo: ``pip install --no-deps sequenzo``.
 """
 
+# sphinx_gallery_thumbnail_path = "studies/lifecourse_mvad.png"
 from pathlib import Path
 
 import numpy as np

@@ -8,6 +8,7 @@ cluster is a kind of town. The data come with the package pypomp (``pip install 
 H. Korevaar, C. J. Metcalf and B. T. Grenfell, Journal of the Royal Society Interface 17, 2020.
 """
 
+# sphinx_gallery_thumbnail_path = "images/measles.png"
 from pathlib import Path
 
 import numpy as np
