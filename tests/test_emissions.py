@@ -9,6 +9,7 @@ from scipy.integrate import quad
 from scipy.stats import beta, expon, gamma, multivariate_normal, nbinom, poisson, vonmises
 
 import vhem
+from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits, run
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.sharding import Shards
@@ -97,6 +98,15 @@ def test_every_family_is_tested():
     assert {MAKERS[name](np.random.default_rng(0)).family for name in MAKERS} == set(FAMILIES)
     assert all(issubclass(family, Components) for family in FAMILIES.values())
     assert all(hasattr(vhem, family.__name__) for family in FAMILIES.values())
+
+
+def test_a_state_is_seeded_from_single_frames(components):
+    """What is re-initialised is one state of one HMM, whatever the block that it goes into."""
+    frames = components.draw(np.repeat(np.arange(int(np.prod(LEAD))), 3), np.random.default_rng(0))
+    batch = Batch.of(vhem.Sequences([frames]), None, None, components.padding())
+    made = components.seeded(frames[:3], Scale.of(batch).typical, 0)
+    assert made.lead == (3,)
+    assert np.isfinite(made.log_density(frames[:3])).all()
 
 
 def test_expected_log_densities_are_those_of_draws(components):

@@ -317,7 +317,7 @@ class LinearFamily(Components):
     def seeded(self, frames: FloatArray, prior: FamilyPrior, k: int | IntArray) -> Self:
         """Return the estimates of single frames, each with one typical pseudo-frame."""
         assert isinstance(prior, LinearPrior)
-        return self.estimated(self.statistics(frames) + prior.mean[k], None)
+        return self.padding().estimated(self.statistics(frames) + prior.mean[k], None)
 
     def nudged(self, amount: float, rng: np.random.Generator) -> Self:
         """Return the components moved at random."""

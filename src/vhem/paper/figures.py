@@ -16,6 +16,7 @@ from vhem.models import H3M
 _MARKS = ["o", "s", "^", "D", "v", "P", "X", "*"]
 _GREYS = ["#000000", "#7f7f7f", "#b5b5b5", "#4d4d4d"]
 _MOST_PANELS = 8
+_FIXED, _ROW = 1.0, 0.25  # inches: of a figure of states, and of every state in it
 _LIFT = 0.14  # of marks above each other
 _DRAWS = 4000
 _KEEP_TEXT: Any = {"svg.fonttype": "none", "pdf.fonttype": 42}  # text stays text, so that journals can change the font
@@ -31,7 +32,7 @@ def draw_states(path: str | os.PathLike[str], centers: H3M, names: Sequence[str]
     numbers = centers.emissions.numbers(centers.mix_weights, names, categories)
     if len(numbers) > _MOST_PANELS:
         return []
-    figure, axes = _panels(len(numbers))
+    figure, axes = _panels(len(numbers), height=_FIXED + _ROW * sum(centers.n_states + 1))
     spread = _spreads(centers, names)
     places = {(k, s): -(k * (centers.n_states.max() + 1) + s) for k, S in enumerate(centers.n_states) for s in range(S)}
     for ax, number in zip(axes, numbers, strict=True):
@@ -73,7 +74,7 @@ def draw_scale(path: str | os.PathLike[str], log_odds: FloatArray, labels: IntAr
     return _saved(figure, path)
 
 
-def _panels(n: int, height: float = 3.2) -> tuple[Any, list[Any]]:
+def _panels(n: int, height: float) -> tuple[Any, list[Any]]:
     try:
         from matplotlib.figure import Figure  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError:
