@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -148,6 +149,11 @@ def test_number_shows_how_separate_clusters_are(folder):
     assert "silhouette" in done.output
     assert "gap: tighter than data without clusters" in done.output
     assert "add --bootstrap 69" in done.output
+    tested = run("number", folder / "out", "--clusters", "2", "--bootstrap", 3, "--quiet", "--jobs", 1)
+    assert "add --bootstrap" not in tested.output
+    assert re.search(r"^ +2 .* (\.\d+|1\.000)$", tested.output, re.MULTILINE)  # p
+    refused = run("number", folder / "out" / "hmms.vhem", "--bootstrap", 3, "--quiet")
+    assert "has HMMs alone; give the table of sequences" in refused.output
 
 
 def test_number_says_when_nothing_is_there():

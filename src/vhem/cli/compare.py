@@ -137,9 +137,10 @@ def _methods(model: SequenceClustering, found: StatisticsRun, tests: Mapping[str
     facts |= {name: x for name in ("tau", "converged") if (x := found.run.summary.get(name)) is not None}
     emissions = found.run.centers.emissions
     if not isinstance(emissions, Gaussian):
-        facts["emissions"] = "; ".join(
-            f"{family_of(emissions, column)} for {name}" for column, name in enumerate(names)
-        )
+        families = dict[str, list[str]]()
+        for column, name in enumerate(names):
+            families.setdefault(family_of(emissions, column), []).append(name)
+        facts["emissions"] = "; ".join(f"{family} for {', '.join(own)}" for family, own in families.items())
     settings = model.get_params() | {"random_state": found.run.options.get("seed", 0)}
     return methods_paragraph(settings, facts, tests)
 

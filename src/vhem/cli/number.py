@@ -10,6 +10,7 @@ import numpy as np
 import typer
 from sklearn.base import clone
 
+from vhem._support.errors import InputError
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import Input, chosen_tau, read_sequences_or_hmms
 from vhem.cli.learning import learned, owners_of_hmms
@@ -29,6 +30,7 @@ from vhem.cli.shared import (
     expanded,
     several,
 )
+from vhem.cli.statistics import StatisticsRun
 from vhem.estimators.selection import ClusterNumbers, choose_n_clusters
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.estimators.vhem import VHEM
@@ -79,6 +81,7 @@ def number(
         candidates = several("--clusters", clusters)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, None, learning, run, session)
+        test = _test(data, found, hmms, learning, run, bootstrap)
         length, why = chosen_tau(tau, found)
         evidence = sequences_per_hmm(data, found, len(hmms))
         settings = VHEM(
@@ -87,7 +90,6 @@ def number(
         )  # fmt: skip
         result = compare(settings, hmms, candidates, evidence, session)
         session.begin(f"measuring how separate clusters of {len(hmms)} HMMs are", Doing.CLUSTERING)
-        test = _test(found, hmms, learning, run, bootstrap)
         apart = separation(settings, hmms, candidates, test, run.seed, session.update)
         notes = session.gather_warnings()
     text = f"{summary.input_text(found)}\nNumbers of clusters for {len(hmms)} HMMs (tau {length}{why}):\n\n"
@@ -96,17 +98,25 @@ def number(
     show(text, numbers | as_lists(result) | {"separation": _plain(apart), "notes": notes}, run.json)
 
 
-def _test(found: Input, hmms: H3M, learning: LearningOptions, run: RunOptions, n: int) -> Callable[[int], float] | None:
-    """Return the test of a number of clusters against one less, if it is wanted and there are sequences."""
-    if not n or not isinstance(found.content, Sequences):
+def _test(
+    data: Path, found: Input, hmms: H3M, learning: LearningOptions, run: RunOptions, n: int
+) -> Callable[[int], float] | None:
+    """Return the test of a number of clusters against one less, if it is wanted."""
+    if not n:
         return None
-    states = int(np.ceil(np.median(hmms.n_states)))
-    model = SequenceClustering(
-        2, states, learning.mix, learning.covariance, learning.topology, random_state=run.seed, n_jobs=run.jobs,
-        emissions=learning.emitted(),
-    )  # fmt: skip
-    owners = owners_of_hmms(found.content, learning)
-    return tested_against_one_less(model, found.content, owners or found.content.ids, n, run.seed)
+    if isinstance(found.content, Sequences):
+        model = SequenceClustering(
+            2, int(np.ceil(np.median(hmms.n_states))), learning.mix, learning.covariance, learning.topology,
+            random_state=run.seed, n_jobs=run.jobs, emissions=learning.emitted(),
+        )  # fmt: skip
+        owners = owners_of_hmms(found.content, learning) or found.content.ids
+        return tested_against_one_less(model, found.content, owners, n, run.seed)
+    if data.is_dir() and RunFolder(data).command == "cluster":
+        known = StatisticsRun(RunFolder(data))
+        return tested_against_one_less(
+            known.estimator(run.seed, run.jobs), known.sequences, known.owners, n, run.seed
+        )  # fmt: skip
+    raise InputError("--bootstrap needs sequences, and {data} has HMMs alone", "give the table of sequences", data=data)
 
 
 def _plain(apart: Separation) -> dict[str, Any]:

@@ -59,14 +59,14 @@ def _spreads(centers: H3M, names: Sequence[str]) -> dict[str, FloatArray]:
 
 def draw_scale(path: str | os.PathLike[str], log_odds: FloatArray, labels: IntArray) -> list[Path]:
     """Draw everybody between two clusters, by the log-odds per observation; marks differ in form and in grey."""
-    figure, axes = _panels(1, height=1.9)
+    figure, axes = _panels(1, height=2.1)
     ax, clusters = axes[0], np.unique(labels)
     for k in clusters:
         x = np.sort(log_odds[labels == k])
         lift = _LIFT * (np.arange(len(x)) % 3 - 1)  # neighbours do not hide each other
         ax.plot(x, lift - k, _MARKS[k % len(_MARKS)], color=_GREYS[k % len(_GREYS)], clip_on=False)
     ax.axvline(0.0, color="black", linewidth=0.8, linestyle=":")
-    ax.set_xlabel("log-odds of cluster 1 against 2 per observation (nats)")
+    ax.set_xlabel("log-odds of cluster 1 against cluster 2\nper observation (nats)")
     ax.set_yticks([-int(k) for k in clusters], [f"cluster {k + 1}" for k in clusters])
     ax.set_ylim(-clusters.max() - 0.5, 0.5)
     ax.spines["left"].set_visible(False)
