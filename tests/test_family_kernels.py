@@ -8,7 +8,7 @@ from helpers import available_engines, random_rows, use_engine
 from test_emissions import MAKERS
 
 from vhem import H3M, HMM, fit_hmms
-from vhem.emissions import Product
+from vhem.emissions import Categorical, Product
 from vhem.kernels import compiled, parts
 from vhem.kernels import filtering as on_engine
 from vhem.kernels.models import Models
@@ -173,6 +173,24 @@ def test_impossible_categories_rule_out_states_and_clusters(engine):
     J = compiled.expected_log_likelihood(base=models, reduced=models, tau=4, early_stop=True, n_threads=1)
     assert np.isfinite(J).all()
     np.testing.assert_allclose(J, reduction.expected_log_likelihood(models, models, 4), **EXACT)
+
+
+@pytest.mark.parametrize("name", ["categorical", "gaussian and categorical", "large"])
+def test_categories_that_are_next_to_impossible(engine, name):
+    """Where no state that an HMM has makes a category likely, everything is done in logs, in HMMs of any size."""
+    rng = np.random.default_rng(6)
+    lead, V = (8, 3, 1), 100 if name == "large" else 4
+    p = random_rows(rng, (*lead, 1, V))
+    p[:4, :2, ..., 1], p[4:, :2, ..., 2], p[4::2, 2, ..., 2] = 1e-40, 0.0, 0.0  # every other HMM has two states
+    categories = Categorical.of(p / p.sum(axis=-1, keepdims=True))
+    emissions = Product([MAKERS["gaussian"](rng, lead, 1), categories]) if name.startswith("gauss") else categories
+    models = random_models(rng, "categorical", K=8).with_components(emissions)
+    X = rng.integers(4, size=(8 * 30, emissions.n_dims)).astype(np.float64)
+    pairs, weights = (np.arange(8), np.arange(8)), rng.uniform(0.5, 2.0, size=8)
+    (scores, sums), (wanted, others) = counted(models, X, 30 * np.arange(9), pairs, weights, emissions)
+    np.testing.assert_allclose(scores, wanted, **CLOSE)
+    assert (scores[4:] < -1e200).all()  # impossible: nothing is known about their states
+    assert_sums_equal(sums.take(slice(4)), others.take(slice(4)))
 
 
 def test_codes_beyond_their_table_are_refused(engine):

@@ -85,7 +85,7 @@ def _models(module: Any, models: Models) -> Any:
 
 def _mixtures(module: Any, weights: FloatArray, split: Split) -> Any:
     arrays = {name: np.ascontiguousarray(array) for name, array in split.mixtures.items()}
-    return module.PartMixtures(weights=_floats(weights), **arrays)
+    return module.PartMixtures(weights=_floats(weights), **arrays, chances=split.by_chance)
 
 
 def _split_models(module: Any, models: Models, split: Split) -> Any:

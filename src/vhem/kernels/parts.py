@@ -51,7 +51,7 @@ class _Table(NamedTuple):
 
     leaf: _Leaf
     column: int  #: of the leaf's
-    entries: FloatArray  #: (K, S, M, n + 1); the last is zero, for missing values
+    entries: FloatArray  #: (K, S, M, n + 1) logs, or probabilities; the last is for missing values
     codes: IntArray  #: (T,)
     statistics: FloatArray | None  #: (n, P) of the values; None if they are indicators of them
 
@@ -68,6 +68,7 @@ class Split(NamedTuple):
     sums: Callable[[FloatArray, FloatArray], Sums]  #: counts and the kernel's sums, (K, …), to the family's
     width: int  #: sums per component
     frames: FloatArray  #: as the kernel reads them
+    by_chance: bool  #: whether the only table has probabilities, not their logs
 
 
 def of_frames(components: Components, X: FloatArray) -> Split:
@@ -75,20 +76,39 @@ def of_frames(components: Components, X: FloatArray) -> Split:
     gaussians, others = _sorted(components)
     tabled = [leaf for leaf in others if _suits_table(leaf, X)]
     linear = [leaf for leaf in others if leaf not in tabled]
-    tables = [table for leaf in tabled for table in _tables(leaf, X)]
-    statistics = [array for leaf in linear for array in _statistics(leaf, X[:, leaf.columns])]
-    codes = [table.codes.view(np.float64)[:, None] for table in tables]
-    own = [X[:, leaf.columns] for leaf in gaussians]
-    frames = np.concatenate([np.empty((len(X), 0)), *own, *statistics, *codes], axis=1)
+    by_chance = isinstance(_only_column(tabled), Categorical)
+    tables = [table for leaf in tabled for table in _tables(leaf, X, by_chance)]
+    frames = _frames(X, gaussians, linear, tables)
     eta = [array for leaf in linear for array in _coefficients(leaf)]
-    return _split(components, gaussians, linear, tables, eta, [np.zeros_like(a) for a in eta], frames)
+    return _split(components, gaussians, linear, tables, eta, [np.zeros_like(a) for a in eta], frames, None, by_chance)
+
+
+def _frames(X: FloatArray, gaussians: list[_Leaf], linear: list[_Leaf], tables: list[_Table]) -> FloatArray:
+    """Return the columns of Gaussians, statistics and codes side by side."""
+    columns = [column for leaf in gaussians for column in leaf.columns]
+    in_place = [*columns, *(table.leaf.columns[table.column] for table in tables)]
+    if not linear and in_place == list(range(X.shape[1])):  # mostly: six times as fast as joining narrow blocks
+        frames = X.copy()
+        for j, table in enumerate(tables, start=len(columns)):
+            frames.view(np.int64)[:, j] = table.codes
+        return frames
+    statistics = [array for leaf in linear for array in _statistics(leaf, X[:, leaf.columns])]
+    own = [X[:, leaf.columns] for leaf in gaussians]
+    codes = [table.codes.view(np.float64)[:, None] for table in tables]
+    return np.concatenate([*own, *statistics, *codes], axis=1)
+
+
+def _only_column(leaves: list[_Leaf]) -> Components | None:
+    """Return the components of leaves that have one column in all."""
+    return leaves[0].components if len(leaves) == 1 and len(leaves[0].columns) == 1 else None
 
 
 def of_base(components: Components, full: bool) -> Split:
     """Return base components in parts, with the statistics expected of each: VHEM's expectations are over these."""
     gaussians, linear = _sorted(components)
     expected = [array for leaf in linear for array in _expected(leaf)]
-    return _split(components, gaussians, linear, [], [np.zeros_like(a) for a in expected], expected, _NO_FRAMES, full)
+    # Nobody reads the coefficients of base components.
+    return _split(components, gaussians, linear, [], expected, expected, _NO_FRAMES, full)
 
 
 def of_reduced(components: Components, full: bool) -> Split:
@@ -140,8 +160,8 @@ def learnable(components: Components, prior: FamilyPrior, X: FloatArray) -> Lear
     categories = [(leaf, own) for leaf, own in pairs if isinstance(leaf.components, Categorical)]
     rates = [(leaf, own) for leaf, own in pairs if isinstance(leaf.components, Poisson)]
     K, nothing = components.lead[0], np.empty((components.lead[0], 0))
-    chances = [_with_zero(leaf.components.probabilities) for leaf, _ in categories]
-    pseudo = [_with_zero(own.sums).reshape(K, -1) for _, own in categories]
+    chances = [_with(1.0, leaf.components.probabilities) for leaf, _ in categories]
+    pseudo = [_with(0.0, own.sums).reshape(K, -1) for _, own in categories]
     return Learnable(
         split,
         np.concatenate([np.empty((*components.lead, 0)), *(p.reshape(*components.lead, -1) for p in chances)], axis=-1),
@@ -157,7 +177,7 @@ def learnable(components: Components, prior: FamilyPrior, X: FloatArray) -> Lear
 
 def _with_log_base(array: FloatArray) -> FloatArray:
     """Return rows (K, 2 d + 1) of arrays (K, d, 2): log h has a column, too."""
-    return _with_zero(array.reshape(len(array), -1))
+    return _with(0.0, array.reshape(len(array), -1))
 
 
 def _lowest(prior: Any) -> FloatArray:
@@ -214,17 +234,19 @@ def _suits_table(leaf: _Leaf, X: FloatArray) -> bool:
     return bool(n_values * np.prod(leaf.components.lead) <= _TABLE_NUMBERS)
 
 
-def _tables(leaf: _Leaf, X: FloatArray) -> Iterator[_Table]:
+def _tables(leaf: _Leaf, X: FloatArray, by_chance: bool) -> Iterator[_Table]:
     for j, column in enumerate(leaf.columns):
-        make = _table_of_categories if isinstance(leaf.components, Categorical) else _table_of_values
-        yield make(leaf, j, X[:, column])
+        if isinstance(leaf.components, Categorical):
+            yield _table_of_categories(leaf, j, X[:, column], by_chance)
+        else:
+            yield _table_of_values(leaf, j, X[:, column])
 
 
-def _table_of_categories(leaf: _Leaf, j: int, x: FloatArray) -> _Table:
-    eta = leaf.components.coefficients()[..., j, :]
-    missing = np.isnan(x)
-    codes = (np.where(missing, eta.shape[-1], x) if missing.any() else x).astype(np.int64)
-    return _Table(leaf, j, _with_zero(eta), codes, None)
+def _table_of_categories(leaf: _Leaf, j: int, x: FloatArray, by_chance: bool) -> _Table:
+    all_entries = leaf.components.probabilities if by_chance else leaf.components.coefficients()
+    entries, missing = all_entries[..., j, :], np.isnan(x)
+    codes = (np.where(missing, entries.shape[-1], x) if missing.any() else x).astype(np.int64)
+    return _Table(leaf, j, _with(1.0 if by_chance else 0.0, entries), codes, None)
 
 
 def _table_of_values(leaf: _Leaf, j: int, x: FloatArray) -> _Table:
@@ -232,7 +254,7 @@ def _table_of_values(leaf: _Leaf, j: int, x: FloatArray) -> _Table:
     alone = np.full((len(values), leaf.components.n_dims), np.nan)  # other columns are missing, which adds nothing
     alone[:, j] = values
     entries = np.moveaxis(leaf.components.log_density(alone), 0, -1)
-    return _Table(leaf, j, _with_zero(entries), codes.astype(np.int64), leaf.components.statistics(alone)[:, j])
+    return _Table(leaf, j, _with(0.0, entries), codes.astype(np.int64), leaf.components.statistics(alone)[:, j])
 
 
 def _distinct(x: FloatArray) -> tuple[FloatArray, IntArray]:
@@ -255,8 +277,11 @@ def _distinct(x: FloatArray) -> tuple[FloatArray, IntArray]:
     return values, codes
 
 
-def _with_zero(entries: FloatArray) -> FloatArray:
-    return np.concatenate([entries, np.zeros((*entries.shape[:-1], 1))], axis=-1)
+def _with(last: float, entries: FloatArray) -> FloatArray:
+    """Return entries with one more behind them, for missing values."""
+    out = np.empty((*entries.shape[:-1], entries.shape[-1] + 1))
+    out[..., :-1], out[..., -1] = entries, last
+    return out
 
 
 # -- all parts together
@@ -265,21 +290,22 @@ def _with_zero(entries: FloatArray) -> FloatArray:
 def _split(
     components: Components, gaussians: list[_Leaf], linear: list[_Leaf], tables: list[_Table],
     coefficients: list[FloatArray], statistics: list[FloatArray], frames: FloatArray, full: bool | None = None,
+    by_chance: bool = False,
 ) -> Split:  # fmt: skip
     lead = components.lead
     nothing = np.empty((*lead, 0))
     full = any(not leaf.components.is_diagonal for leaf in gaussians) if full is None else full
-    means = np.concatenate([nothing, *(leaf.components.means for leaf in gaussians)], axis=-1)
-    variances = np.concatenate([nothing, *(leaf.components.variances for leaf in gaussians)], axis=-1)
+    means = _side_by_side(lead, [leaf.components.means for leaf in gaussians])
+    variances = _side_by_side(lead, [leaf.components.variances for leaf in gaussians])
     d = means.shape[-1]
     mixtures = {
         "means": nothing if full else means,
         "variances": nothing if full else variances,
         "full_means": means if full else nothing,
         "full_covars": _block_diagonal(gaussians, lead, d) if full else np.empty((*lead, 0, 0)),
-        "coefficients": np.concatenate([nothing, *coefficients], axis=-1),
-        "statistics": np.concatenate([nothing, *statistics], axis=-1),
-        "tables": np.concatenate([nothing, *(table.entries for table in tables)], axis=-1),
+        "coefficients": _side_by_side(lead, coefficients),
+        "statistics": _side_by_side(lead, statistics),
+        "tables": _side_by_side(lead, [table.entries for table in tables]),
         "sizes": np.array([table.entries.shape[-1] for table in tables], dtype=np.int64),
     }
     parts = [(d,), (d, d)] if full else [(d,), (d,)]
@@ -290,7 +316,12 @@ def _split(
         out = {"count": count, **dict(_gaussian_sums(gaussians, first, second))}
         return {**out, **dict(_linear_sums(linear, statistics)), **_table_sums(tables, counts)}
 
-    return Split(mixtures, sums, sum(int(np.prod(shape)) for shape in shapes), frames)
+    return Split(mixtures, sums, sum(int(np.prod(shape)) for shape in shapes), frames, by_chance)
+
+
+def _side_by_side(lead: tuple[int, ...], arrays: list[FloatArray]) -> FloatArray:
+    """Return arrays (*lead, …) as one; of one alone no copy is made."""
+    return arrays[0] if len(arrays) == 1 else np.concatenate([np.empty((*lead, 0)), *arrays], axis=-1)
 
 
 def _block_diagonal(gaussians: list[_Leaf], lead: tuple[int, ...], d: int) -> FloatArray:

@@ -166,9 +166,10 @@ struct PartMixtures {
     const double *coefficients, *statistics;                 // (K, S, M, linear); the second, E T, is read by VHEM alone
     const double* tables;                                    // (K, S, M, table_size): one table after another
     const int64_t* sizes;                                    // (n_tables,): their entries
+    bool chances;                                            // whether the only table has probabilities, not their logs
 
     PartMixtures(Input weights, Input means, Input variances, Input full_means, Input full_covars, Input coefficients,
-                 Input statistics, Input tables, Input sizes)
+                 Input statistics, Input tables, Input sizes, bool chances)
         : arrays{weights, means, variances, full_means, full_covars, coefficients, statistics, tables, sizes},
           K(size_of(weights, 0)), S(size_of(weights, 1)), M(size_of(weights, 2)), diagonal(size_of(means, 3)),
           full(size_of(full_means, 3)), linear(size_of(coefficients, 3)), table_size(size_of(tables, 3)),
@@ -178,23 +179,24 @@ struct PartMixtures {
           full_covars(doubles(full_covars, "full_covars", {K, S, M, full, full})),
           coefficients(doubles(coefficients, "coefficients", {K, S, M, linear})),
           statistics(doubles(statistics, "statistics", {K, S, M, linear})),
-          tables(doubles(tables, "tables", {K, S, M, table_size})), sizes(integers(sizes, "sizes", {n_tables})) {
+          tables(doubles(tables, "tables", {K, S, M, table_size})), sizes(integers(sizes, "sizes", {n_tables})), chances(chances) {
         check_range(this->sizes, n_tables, "sizes", 1, table_size);
         long total = 0;
         for (long c = 0; c < n_tables; ++c) total += this->sizes[c];
         if (M < 1 || total != table_size) refuse("sizes must add up to the entries of tables, and there must be a component.");
+        if (chances && n_tables != 1) refuse("chances need exactly one table.");
     }
     long d() const { return diagonal + full + linear + n_tables; }
 
     // Frames have the right columns, and codes are entries of their table.
     void check_frames(const Sequences& sequences) const {
         sequences.check_dimensions(d());
-        const long T = size_of(sequences.arrays[0], 0);
-        for (long t = 0; t < T; ++t)
-            for (long c = 0; c < n_tables; ++c) {
+        const long T = size_of(sequences.arrays[0], 0), width = d();
+        for (long c = 0; c < n_tables; ++c)
+            for (const double *x = sequences.X + width - n_tables + c, *end = x + T * width; x < end; x += width) {
                 int64_t code;
-                std::memcpy(&code, sequences.X + t * d() + d() - n_tables + c, sizeof code);
-                check_range(&code, 1, "codes", 0, sizes[c] - 1);
+                std::memcpy(&code, x, sizeof code);
+                if (static_cast<uint64_t>(code) >= static_cast<uint64_t>(sizes[c])) check_range(&code, 1, "codes", 0, sizes[c] - 1);
             }
     }
     void check_anchors(const PartMixtures& other) const {

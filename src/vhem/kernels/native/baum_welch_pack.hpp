@@ -286,9 +286,21 @@ class PackOfSize final : public Pack<Family> {
     int S() const { return States ? States : static_cast<int>(a.S); }
     int M() const { return Mixture ? static_cast<int>(a.M) : 1; }
 
+    static constexpr bool kMayHaveChances = Family::kMayHaveChances && !Mixture;
+
+    // Frames in which every state's density may be too small, by lane. Where nothing but probabilities of a table is
+    // multiplied, that is without looking for the largest first, nothing is taken from it and given back.
+    ivec doubtful;
+
     ivec run_forward() override {
-        const vec peaks = by_gaps([&](auto missing) { return densities<decltype(missing)::value>(); });
-        return any(~ergodic) ? forward<false>(peaks) : forward<true>(peaks);
+        doubtful = ivec{};
+        const vec peaks = is_direct() ? vec{} : by_gaps([&](auto missing) { return densities<decltype(missing)::value>(); });
+        return (any(~ergodic) ? forward<false>(peaks) : forward<true>(peaks)) & ~doubtful;
+    }
+
+    bool is_direct() const {
+        if constexpr (kMayHaveChances) return components.is_direct() && !padded;
+        return false;
     }
 
     // Calls work(true_type) for frames that may have gaps, where the family computes them differently.
@@ -309,11 +321,13 @@ class PackOfSize final : public Pack<Family> {
     ivec forward(vec score) {
         vec dropped = {}, first_sum = {}, product = splat(1.0);
         vec held[kKept];  // the frame's probabilities stay in registers where there are few states
-        const bool by_twos = Ergodic && !uneven;
+        const bool by_twos = Ergodic && !uneven, direct = is_direct();
         for (long t = 0; t < T; ++t) {
             vec *now = alpha + t * S(), *b = gain + t * S(), total = {}, lost = {};
             vec joints[kKept], *to = States ? joints : now;
             const vec* before = States ? held : now - S();
+            if constexpr (kMayHaveChances)  // here rather than before: it takes no time while the recursion waits
+                if (direct) doubtful |= components.chances_of(x + t * d, S(), b) < kLeastBest;
             for (int s = 0; s < S(); ++s) {
                 vec p = t ? predicted(before, s) : start[s];
                 vec joint = p * b[s];
@@ -357,11 +371,6 @@ class PackOfSize final : public Pack<Family> {
     template <bool Missing>
     vec densities() {
         vec total = {};
-        if constexpr (Family::kMayBeDirect && !Mixture)
-            if (components.is_direct()) {
-                for (long t = 0; t < T; ++t) components.chances_of(x + t * d, S(), gain + t * S());
-                return total;
-            }
         for (long t = 0; t < T; ++t) {
             worker.checkpoint_at(t);
             const vec* frame = x + t * d;
@@ -375,9 +384,18 @@ class PackOfSize final : public Pack<Family> {
                 vexp<kKept>(log + s);
             }
             for (int s = 0; States && s < S(); ++s) b[s] = log[s];
+            if constexpr (kMayHaveChances)
+                if (components.has_chances()) multiply(frame, b);
             total += t < length ? peak : vec{};
         }
         return total;
+    }
+
+    void multiply(const vec* frame, vec* b) {
+        vec chances[kKept], top = {}, *by = States ? chances : ratio;
+        components.chances_of(frame, S(), by);
+        for (int s = 0; s < S(); ++s) top = vmax(top, b[s] *= by[s]);
+        doubtful |= top < kLeastBest;
     }
 
     template <bool Missing>
@@ -412,6 +430,7 @@ class PackOfSize final : public Pack<Family> {
         vec* xi = States ? counts : sums + layout.trans;
         for (int s = 0; s < S(); ++s) later[s] = splat(1.0);
         for (int i = 0; i < S() * S(); ++i) xi[i] = vec{};
+        const bool direct = is_direct();
         for (long t = T - 1; t >= 0; --t) {
             vec* now = alpha + t * S();
             if (t < T - 1) {
@@ -427,6 +446,8 @@ class PackOfSize final : public Pack<Family> {
             }
             const ivec active = t < length;
             for (int s = 0; s < S(); ++s) now[s] = active ? now[s] * later[s] : vec{};
+            if constexpr (kMayHaveChances)  // as in `forward`
+                if (direct) components.count(0, 0, S(), x + t * d, now, all_moments());
         }
         for (int i = 0; States && i < S() * S(); ++i) sums[layout.trans + i] = xi[i];
         for (int s = 0; s < S(); ++s) sums[s] = alpha[s];
@@ -435,32 +456,27 @@ class PackOfSize final : public Pack<Family> {
 
     template <bool Missing>
     void add_all() {
-        if constexpr (Family::kMayBeDirect && !Mixture)
-            if (components.is_direct()) return count_all();
-        if constexpr (States > 0 && !Mixture && !Family::kFullMoments && !Missing)
-            add_frames();
-        else
-            for (long t = 0; t < T; ++t) {
-                worker.checkpoint_at(t);
-                for (int g = 0; g < G; ++g)
-                    add<Missing>(g, alpha[t * S() + g / M()] * (Mixture ? share[t * G + g] : splat(1.0)), x + t * d);
-            }
+        if (is_direct()) return add_occupancy();
+        if constexpr (States > 0 && !Mixture && (!Missing || Family::kGaps == Gaps::kAlike))
+            if (!missing && components.adds_frames()) return add_frames();
+        for (long t = 0; t < T; ++t) {
+            worker.checkpoint_at(t);
+            for (int g = 0; g < G; ++g)
+                add<Missing>(g, alpha[t * S() + g / M()] * (Mixture ? share[t * G + g] : splat(1.0)), x + t * d);
+        }
     }
 
-    void count_all() {
-        for (long t = 0; t < T; ++t) {
-            for (int s = 0; s < S(); ++s) sums[layout.occupancy + s] += alpha[t * S() + s];
-            components.count_codes(x + t * d, S(), alpha + t * S(), all_moments()[0]);
-        }
+    void add_occupancy() {
+        vec totals[kKept] = {}, *total = States ? totals : sums + layout.occupancy;
+        for (long t = 0; t < T; ++t)
+            for (int s = 0; s < S(); ++s) total[s] += alpha[t * S() + s];
+        for (int s = 0; States && s < S(); ++s) sums[layout.occupancy + s] = total[s];
     }
 
     // All frames to the sums of all states at once.
     void add_frames() {
-        vec occupancy[kKept] = {};
-        for (long t = 0; t < T; ++t)
-            for (int s = 0; s < S(); ++s) occupancy[s] += alpha[t * S() + s];
-        for (int s = 0; s < S(); ++s) sums[layout.occupancy + s] = occupancy[s];
-        components.template add_frames<kKept>(T, x, alpha, all_moments());
+        add_occupancy();
+        if constexpr (!Family::kFullMoments) components.template add_frames<kKept>(T, x, d, alpha, all_moments());
     }
 
     template <bool Missing>

@@ -33,8 +33,9 @@ void bind_arguments(nb::module_& m) {
     nb::class_<GaussianModels>(m, "GaussianModels")
         .def(nb::init<const Chains&, const GaussianMixtures&>(), nb::kw_only(), "chains"_a, "emissions"_a);
     nb::class_<PartMixtures>(m, "PartMixtures")
-        .def(nb::init<Input, Input, Input, Input, Input, Input, Input, Input, Input>(), nb::kw_only(), "weights"_a, "means"_a,
-             "variances"_a, "full_means"_a, "full_covars"_a, "coefficients"_a, "statistics"_a, "tables"_a, "sizes"_a);
+        .def(nb::init<Input, Input, Input, Input, Input, Input, Input, Input, Input, bool>(), nb::kw_only(), "weights"_a,
+             "means"_a, "variances"_a, "full_means"_a, "full_covars"_a, "coefficients"_a, "statistics"_a, "tables"_a, "sizes"_a,
+             "chances"_a);
     nb::class_<PartModels>(m, "PartModels")
         .def(nb::init<const Chains&, const PartMixtures&>(), nb::kw_only(), "chains"_a, "emissions"_a);
     nb::class_<Sequences>(m, "Sequences")

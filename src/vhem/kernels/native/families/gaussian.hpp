@@ -23,7 +23,7 @@ struct GaussianFamily {
     using Learning = GaussianLearning;
     static constexpr bool kFullMoments = Full;        // second moments are lower triangles, still to be mirrored
     static constexpr int kMostStates = Full ? 3 : 5;  // numbers of states that Baum-Welch is compiled for, besides any
-    static constexpr bool kMayBeDirect = false;       // whether densities may be read from a table of probabilities
+    static constexpr bool kMayHaveChances = false;    // whether densities may be times probabilities from a table
     static constexpr Gaps kGaps = Full ? Gaps::kAlone : Gaps::kBeside;
     static constexpr int kMoments = 2;  // arrays of sums besides the counts: first and second moments
 

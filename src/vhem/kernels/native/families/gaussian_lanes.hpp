@@ -129,17 +129,18 @@ class GaussianLanes {
         }
     }
 
-    // All T frames x to the moments of S diagonal Gaussians, with weights [frame][state], dimension by dimension: sums
-    // stay in registers.
+    // All T frames of `width` values x to the moments of S diagonal Gaussians, with weights [frame][state], dimension by
+    // dimension: sums stay in registers.
+    static constexpr bool adds_frames() { return !Full; }
     template <int S>
-    void add_frames(long T, const vec* x, const vec* weights, const std::array<vec*, 2>& sums) const {
+    void add_frames(long T, const vec* x, long width, const vec* weights, const std::array<vec*, 2>& sums) const {
         vec *to_first = sums[0], *to_second = sums[1];
         for (long j = 0; j < d; ++j) {
             vec first[S] = {}, second[S] = {}, origin[S];
             for (int s = 0; s < S; ++s) origin[s] = anchor[s * d + j];
             for (long t = 0; t < T; ++t)
                 for (int s = 0; s < S; ++s) {
-                    const vec z = x[t * d + j] - origin[s], weighted = weights[t * S + s] * z;
+                    const vec z = x[t * width + j] - origin[s], weighted = weights[t * S + s] * z;
                     first[s] += weighted;
                     second[s] = fma(weighted, z, second[s]);
                 }

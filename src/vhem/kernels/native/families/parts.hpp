@@ -4,7 +4,8 @@
 //   diagonal and full Gaussians;
 //   linear:  ⟨η, T(y)⟩, where the frame holds the statistics T (zeros where a value is missing) and the component the
 //            coefficients η. Every exponential family is one; log h(y) is a statistic with the coefficient 1;
-//   tables:  one number per component and code, where the frame holds the code; a code of its own stands for missing.
+//   tables:  one number per component and code, where the frame holds the code; a code of its own stands for missing. If
+//            there is only one table, it may have probabilities instead of logs.
 //
 // In VHEM the statistics are those expected under the base component, and tables are not needed.
 #pragma once
@@ -26,19 +27,26 @@ struct PartRows {
     GaussianRows<false> diagonal;
     GaussianRows<true> full;
     const double *coefficients, *statistics, *tables;
-    long D, W;                // coefficients of a component, entries of all its tables
+    long M, D, W;             // components of a state, coefficients of a component, entries of all its tables
     std::vector<long> start;  // where each table begins
+    bool chances;             // whether the only table has probabilities
     long d;                   // columns of a frame: of the Gaussians, statistics, codes
 
     explicit PartRows(const PartMixtures& e)
         : diagonal{e.weights, e.means, e.variances, e.diagonal}, full{nullptr, e.full_means, e.full_covars, e.full},
-          coefficients(e.coefficients), statistics(e.statistics), tables(e.tables), D(e.linear), W(e.table_size), d(e.d()) {
+          coefficients(e.coefficients), statistics(e.statistics), tables(e.tables), M(e.M), D(e.linear), W(e.table_size), chances(e.chances), d(e.d()) {
         long at = 0;
         for (long c = 0; c < e.n_tables; ++c) start.push_back(at), at += e.sizes[c];
     }
     long first_statistic() const { return diagonal.d + full.d; }
     long first_code() const { return first_statistic() + D; }
     PartOffsets offsets() const { return {diagonal.d, full.d, D, W}; }
+
+    // What entries of a table say, as logs.
+    vec logs(vec entries) const {
+        if (!chances) return entries;
+        return entries > kLeastChance ? vlog(vmax(entries, splat(kLeastChance))) : splat(kLeastLog);
+    }
 };
 
 // What sums are taken about: the Gaussians' means.
@@ -149,7 +157,9 @@ class PartDensities {
             for (long j = 0; j < all.D; ++j) log = fma(load(statistics + j * kBlockFrames + t), splat(c.coefficients[j]), log);
             for (size_t i = 0; i < all.start.size(); ++i) {
                 const double *codes = frames.column(all.first_code() + static_cast<long>(i)) + t, *table = c.table + all.start[i];
-                for (int l = 0; l < kLanes; ++l) log[l] += table[code_of(codes[l])];
+                vec entries;
+                for (int l = 0; l < kLanes; ++l) entries[l] = table[code_of(codes[l])];
+                log += all.logs(entries);
             }
             store(out + t, vmax(log, splat(kLeastLog)));
         }
@@ -224,21 +234,22 @@ class PartLanes {
     GaussianLanes<false> diagonal;
     GaussianLanes<true> full;
     vec* coefficients;
-    ivec table;  // where the tables of each lane's HMM begin
-    int shift;   // and the distance of their entries, as a power of two
-    vec *logs, *chances, *fresh_chances, *fresh, *table_prior, *linear_prior, *low;  // of learning
-    bool flat;    // whether the prior says nothing
-    bool direct;  // whether all there is to learn is one table: its probabilities are then read as they are, without logs
+    ivec table;     // where the tables of each lane's HMM begin
+    int shift;      // and the distance of their entries, as a power of two
+    bool by_chance; // whether there is one table, whose probabilities are in the lanes: densities are then times these
+    vec *own_chances, *chances, *logs, *fresh_chances, *fresh, *table_prior, *linear_prior, *low;  // the rest of learning
+    bool flat;      // whether the prior says nothing
 
   public:
     PartLanes(const PartRows& all, const PartPrepared& prepared, const PartAnchors& anchors, long G)
         : all(all), at(all.offsets()), G(G), diagonal(all.diagonal, prepared.none, anchors.diagonal, G),
           full(all.full, prepared.triangles, anchors.full, G) {}
 
-    long size() const { return diagonal.size() + full.size() + G * all.D; }
+    long size() const { return diagonal.size() + full.size() + G * all.D + (has_small_table() ? G * all.W : 0); }
     void place(vec* room) {
         diagonal.place(room), full.place(room + diagonal.size());
         coefficients = room + diagonal.size() + full.size();
+        own_chances = coefficients + G * all.D;
     }
 
     void load(ivec k) {
@@ -246,22 +257,41 @@ class PartLanes {
         gather_rows(k, all.coefficients, G * all.D, coefficients);
         table = reinterpret_cast<int64_t>(all.tables) + k * static_cast<int64_t>(G * all.W * sizeof(double));
         shift = 3;
-        direct = false;
+        by_chance = has_small_table();
+        if (!by_chance) return;
+        chances = own_chances;
+        gather_rows(k, all.tables, G * all.W, chances);
+        for (long i = 0; !all.chances && i < G * all.W; ++i) chances[i] = chances[i] > kLeastGap ? vexp(chances[i]) : vec{};
     }
 
     ivec trusted(ivec complete) const { return all.full.d ? complete : ~ivec{}; }
 
     vec log_factor(long g) { return diagonal.log_factor(g) + (all.full.d ? full.log_factor(g) : vec{}); }
 
+    // But for the probabilities of `chances_of`.
     template <bool Missing>
     __attribute__((always_inline)) vec density(int g, const vec* frame, vec log) {
         if (all.diagonal.d) log = diagonal.template density<Missing>(g, frame, log);
         if (all.full.d) log = full.template density<Missing>(g, frame + all.diagonal.d, log);
         const vec *statistics = frame + all.first_statistic(), *codes = frame + all.first_code(), *eta = coefficients + g * all.D;
         for (long j = 0; j < all.D; ++j) log = fma(statistics[j], eta[j], log);
-        for (size_t i = 0; i < all.start.size(); ++i)
-            log += gather(table + ((g * all.W + all.start[i] + (ivec)codes[i]) << shift));
+        for (size_t i = 0; !by_chance && i < all.start.size(); ++i)
+            log += all.logs(gather(table + ((g * all.W + all.start[i] + (ivec)codes[i]) << shift)));
         return vmax(log, splat(kLeastLog));
+    }
+
+    // Whether densities are times what `chances_of` says, and whether that is all there is.
+    bool has_chances() const { return by_chance; }
+    bool is_direct() const { return by_chance && all.d == 1; }
+
+    // The probabilities of a frame's code in n = G states. Returns their largest.
+    __attribute__((always_inline)) vec chances_of(const vec* frame, int n, vec* to) const {
+        const vec& codes = frame[all.first_code()];
+        const double* from[kLanes];
+        for (int l = 0; l < kLanes; ++l) from[l] = reinterpret_cast<const double*>(chances) + code_of(codes[l]) * kLanes + l;
+        vec top = {};
+        for (int g = 0; g < n; ++g) top = vmax(top, to[g] = pick(from, g * all.W * kLanes));
+        return top;
     }
 
     template <bool Missing>
@@ -269,13 +299,37 @@ class PartLanes {
         vec* to = sums[0];
         if (all.diagonal.d) diagonal.template add<Missing>(g, u, frame, {to, to + G * at.diagonal_second});
         if (all.full.d) full.template add<Missing>(g, u, frame + all.diagonal.d, {to + G * at.full_first, to + G * at.full_second});
-        const vec *statistics = frame + all.first_statistic(), *codes = frame + all.first_code();
+        const vec* statistics = frame + all.first_statistic();
         vec* first = to + G * at.linear + g * all.D;
         for (long j = 0; j < all.D; ++j) first[j] = fma(u, statistics[j], first[j]);
-        double* counts = reinterpret_cast<double*>(to + G * at.tables + g * all.W);
-        for (size_t i = 0; i < all.start.size(); ++i) {
-            const ivec place = all.start[i] + (ivec)codes[i];
-            for (int l = 0; l < kLanes; ++l) counts[place[l] * kLanes + l] += u[l];
+        for (size_t i = 0; i < all.start.size(); ++i) count(i, g, 1, frame, &u, sums);
+    }
+
+    // All T frames without gaps to the sums of S states, with weights [frame][state]; not for full covariances.
+    bool adds_frames() const { return all.full.d == 0; }
+    template <int S>
+    void add_frames(long T, const vec* x, long, const vec* weights, const std::array<vec*, 1>& sums) const {
+        vec *to = sums[0], *first = to + G * at.linear;
+        diagonal.template add_frames<S>(T, x, all.d, weights, {to, to + G * at.diagonal_second});
+        for (long j = 0; j < all.D; ++j) {
+            vec total[S] = {};
+            const vec* column = x + all.first_statistic() + j;
+            for (long t = 0; t < T; ++t)
+                for (int s = 0; s < S; ++s) total[s] = fma(weights[t * S + s], column[t * all.d], total[s]);
+            for (int s = 0; s < S; ++s) first[s * all.D + j] = total[s];
+        }
+        for (size_t i = 0; i < all.start.size(); ++i)
+            for (long t = 0; t < T; ++t) count(i, 0, S, x + t * all.d, weights + t * S, sums);
+    }
+
+    // Adds the weights u of a frame's code in table i, for n components from g on.
+    __attribute__((always_inline)) void count(size_t i, long g, int n, const vec* frame, const vec* u,
+                                              const std::array<vec*, 1>& sums) const {
+        const vec& codes = frame[all.first_code() + static_cast<long>(i)];
+        double* counts = reinterpret_cast<double*>(sums[0] + G * at.tables + g * all.W + all.start[i]);
+        for (int l = 0; l < kLanes; ++l) {
+            double* to = counts + code_of(codes[l]) * kLanes + l;
+            for (int s = 0; s < n; ++s) to[s * all.W * kLanes] += reinterpret_cast<const double*>(u)[s * kLanes + l];
         }
     }
 
@@ -286,15 +340,17 @@ class PartLanes {
         auto take = [&](long n) { return std::exchange(room, room + n); };
         logs = take(G * all.W), chances = take(G * all.W), fresh_chances = take(G * all.W), fresh = take(G * all.D);
         table_prior = take(all.W), linear_prior = take(all.D), low = take(all.D);
-        gather_rows(k, all.tables, G * all.W, logs);
         gather_rows(k, l.probabilities, G * all.W, chances);
         gather_rows(k, l.tables, all.W, table_prior);
         gather_rows(k, l.linear, all.D, linear_prior);
         gather_rows(k, l.low, all.D, low);
         for (int i = 0; i < kLanes; ++i) table[i] = reinterpret_cast<int64_t>(logs) + i * static_cast<int64_t>(sizeof(double));
         shift = 3 + __builtin_ctz(kLanes);
-        direct = all.start.size() == 1 && all.D == 0;
-        if (direct) arrange_by_entry();
+        by_chance = all.start.size() == 1;
+        if (by_chance)
+            for (long g = 0; g < G; ++g) chances[g * all.W + end(0)] = splat(1.0);  // what is missing is certain
+        else
+            gather_rows(k, all.tables, G * all.W, logs);
         flat = true;
         for (long i = 0; i < all.W; ++i) flat = flat && !any(table_prior[i] != 0.0);
         for (long j = 0; j < all.D; ++j) flat = flat && !any(linear_prior[j] != 0.0);
@@ -305,7 +361,7 @@ class PartLanes {
         vec total = {};
         for (long g = 0; !flat && g < G; ++g) {
             for (long i = 0; i < all.W; ++i) {
-                const vec log = direct ? log_of(chances[i * G + g]) : logs[g * all.W + i];
+                const vec log = by_chance ? log_of(chances[g * all.W + i]) : logs[g * all.W + i];
                 total += table_prior[i] > 0.0 ? table_prior[i] * log : vec{};
             }
             for (long j = 0; j < all.D; ++j) total = fma(linear_prior[j], coefficients[g * all.D + j], total);
@@ -331,64 +387,34 @@ class PartLanes {
         for (long i = 0; i < G * all.D; ++i) coefficients[i] = going ? fresh[i] : coefficients[i];
         for (long g = 0; g < G; ++g)
             for (size_t i = 0; i < all.start.size(); ++i)
-                for (long e = all.start[i]; e < end(i); ++e) {
-                    const long to = place(g, e);
-                    chances[to] = going ? fresh_chances[to] : chances[to];
-                    if (!direct) logs[to] = log_of(chances[to]);
+                for (long e = g * all.W + all.start[i]; e < g * all.W + end(i); ++e) {
+                    chances[e] = going ? fresh_chances[e] : chances[e];
+                    if (!by_chance) logs[e] = log_of(chances[e]);
                 }
     }
 
     void keep(int lane, long k, const PartLearning& l) const {
-        for (long g = 0; g < G; ++g)
-            for (long e = 0; e < all.W; ++e) l.probabilities[(k * G + g) * all.W + e] = chances[place(g, e)][lane];
+        scatter_row(lane, chances, G * all.W, l.probabilities + k * G * all.W);
         scatter_row(lane, coefficients, G * all.D, l.coefficients + k * G * all.D);
     }
 
-    bool is_direct() const { return direct; }
-
-    // The probabilities of a frame's codes in n = G states.
-    void chances_of(const vec* frame, int n, vec* to) const {
-        for (int l = 0; l < kLanes; ++l) {
-            const double* from = reinterpret_cast<const double*>(chances) + code_of(frame[0][l]) * n * kLanes + l;
-            for (int g = 0; g < n; ++g) reinterpret_cast<double*>(to)[g * kLanes + l] = from[g * kLanes];
-        }
-    }
-
-    // Adds the weights of a frame's codes in n = G states.
-    void count_codes(const vec* frame, int n, const vec* u, vec* sums) const {
-        for (int l = 0; l < kLanes; ++l) {
-            double* to = reinterpret_cast<double*>(sums + n * at.tables) + code_of(frame[0][l]) * n * kLanes + l;
-            for (int g = 0; g < n; ++g) to[g * kLanes] += reinterpret_cast<const double*>(u)[g * kLanes + l];
-        }
-    }
-
   private:
+    bool has_small_table() const { return all.start.size() == 1 && all.W <= kMostChances && all.M == 1; }
+
     static vec log_of(vec p) { return p > kLeastChance ? vlog(vmax(p, splat(kLeastChance))) : splat(kLeastLog); }
-
-    // Where an entry of a table lies: state by state, or, if it is read directly, with those of all states together.
-    long place(long g, long e) const { return direct ? e * G + g : g * all.W + e; }
-
-    void arrange_by_entry() {
-        for (long i = 0; i < G * all.W; ++i) fresh_chances[i] = chances[i];
-        for (long g = 0; g < G; ++g) {
-            for (long e = 0; e < all.W; ++e) chances[e * G + g] = fresh_chances[g * all.W + e];
-            chances[end(0) * G + g] = splat(1.0);  // what is missing is certain
-        }
-    }
 
     // Behind a table's last category; its last entry, for what is missing, is none.
     long end(size_t i) const { return (i + 1 < all.start.size() ? all.start[i + 1] : all.W) - 1; }
 
     void estimate_tables(long g, vec weight, const vec* counts) {
+        counts += g * all.W;
+        vec *to = fresh_chances + g * all.W, *old = chances + g * all.W;
         for (size_t i = 0; i < all.start.size(); ++i) {
             vec all_counts = {};
-            for (long e = all.start[i]; e < end(i); ++e) all_counts += fma(weight, counts[place(g, e)], table_prior[e]);
+            for (long e = all.start[i]; e < end(i); ++e) all_counts += to[e] = fma(weight, counts[e], table_prior[e]);
             const ivec known = all_counts > 0.0;
             const vec inverse = 1.0 / (known ? all_counts : splat(1.0));
-            for (long e = all.start[i]; e < end(i); ++e) {
-                const long to = place(g, e);
-                fresh_chances[to] = known ? fma(weight, counts[to], table_prior[e]) * inverse : chances[to];
-            }
+            for (long e = all.start[i]; e < end(i); ++e) to[e] = known ? to[e] * inverse : old[e];
         }
     }
 };
@@ -407,7 +433,7 @@ struct PartFamily {
     using Learning = PartLearning;
     static constexpr bool kFullMoments = false;
     static constexpr int kMostStates = 3;
-    static constexpr bool kMayBeDirect = true;
+    static constexpr bool kMayHaveChances = true;
     static constexpr Gaps kGaps = Gaps::kAlike;
     static constexpr int kMoments = 1;
 
