@@ -139,7 +139,7 @@ class GaussianMoments {
             for (; g + 4 <= n; g += 4) tile<4>(rows, base, g, k, width, anchors, first, second);
             for (; g < n; ++g) tile<1>(rows, base, g, k, width, anchors, first, second);
         }
-        if (Full)
+        if (Full && d)
             for (long g = 0; g < n; ++g) outer(rows, base, g, anchors, second + g * d * d);
     }
 

@@ -104,16 +104,29 @@ class PartPanels {
     }
 };
 
-// Adds Σ u T̄ over rows to the statistics of n components.
-inline void add_statistics(const std::vector<WeightedRow>& rows, const PartRows& base, long n, double* to) {
+// Adds Σ u T̄ over rows to the statistics of N components, kLanes of them from j on: the sums stay in registers.
+template <int N>
+void add_statistics(const std::vector<WeightedRow>& rows, const PartRows& base, long g, long j, double* to) {
     const long D = base.D;
-    for (long j = 0; j < D; j += kLanes) {
-        const int width = static_cast<int>(std::min<long>(kLanes, D - j));
-        for (long g = 0; g < n; ++g) {
-            vec total = load_partial(to + g * D + j, width);
-            for (const auto& row : rows)
-                total = fma(splat(row.weights[g]), load_partial(base.statistics + row.row * D + j, width), total);
-            store_partial(to + g * D + j, total, width);
+    const int width = static_cast<int>(std::min<long>(kLanes, D - j));
+    vec total[N];
+    for (int e = 0; e < N; ++e) total[e] = load_partial(to + (g + e) * D + j, width);
+    for (const auto& row : rows) {
+        const vec expected = load_partial(base.statistics + row.row * D + j, width);
+        for (int e = 0; e < N; ++e) total[e] = fma(splat(row.weights[g + e]), expected, total[e]);
+    }
+    for (int e = 0; e < N; ++e) store_partial(to + (g + e) * D + j, total[e], width);
+}
+
+// The same of n components and all statistics.
+inline void add_statistics(const std::vector<WeightedRow>& rows, const PartRows& base, long n, double* to) {
+    for (long j = 0; j < base.D; j += kLanes) {
+        long g = 0;
+        for (; g + 4 <= n; g += 4) add_statistics<4>(rows, base, g, j, to);
+        switch (n - g) {
+            case 3: add_statistics<3>(rows, base, g, j, to); break;
+            case 2: add_statistics<2>(rows, base, g, j, to); break;
+            case 1: add_statistics<1>(rows, base, g, j, to); break;
         }
     }
 }
