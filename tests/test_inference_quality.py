@@ -43,7 +43,7 @@ from vhem.inference import (
 )
 from vhem.inference.bootstrap import Stopping
 from vhem.inference.gap import log_spreads, principal_coordinates
-from vhem.paper import write_comparison, write_tables
+from vhem.paper import methods_paragraph, write_comparison, write_tables
 from vhem.paper.write import latex
 
 
@@ -271,6 +271,29 @@ def test_few_data_sets_of_the_bootstrap_are_all_drawn():
     assert rule.is_over(19, 0)
     assert rule.p(19, 0) == 0.05
     assert rule.p(12, 10) == 10 / 12
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"n_states": 3, "topology": "auto"}, "one per person, with three states and Gaussian emissions with diagonal"),
+        (
+            {"n_states": "auto", "covariance_type": "full"},
+            "with as many states as BIC preferred and Gaussian emissions",
+        ),
+        ({"n_states": 2, "topology": "left-right"}, "with two states in a left-right topology and Gaussian emissions"),
+    ],
+)
+def test_methods_say_what_the_models_were(settings, said):
+    facts = {"people": 10, "sequences": 40, "observations": 400, "dimensions": ["x", "y", "z"]}
+    tests = {"n_folds": 5, "n_bootstrap": 39, "n_bootstrap_most": 69, "seed": 0}
+    text = methods_paragraph(settings | {"n_clusters": 2}, facts, tests)
+    assert said in text
+    assert "400 observations of x, y and z" in text
+    assert "39 data sets of the same size (of at most 69; the result was then clear)" in text
+    single = methods_paragraph(settings | {"n_clusters": 2}, facts | {"people": 40}, tests)
+    assert single.startswith("40 sequences (400 observations")
+    assert "people" not in single
 
 
 def test_wide_tables_fit_on_a_page_of_latex():

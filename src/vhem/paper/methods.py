@@ -63,8 +63,8 @@ def _described(settings: dict[str, Any], facts: dict[str, Any]) -> str:
     else:
         given = f"{facts['sequences']:,} sequences ({data})"
     n, topology = settings["n_states"], settings.get("topology", "ergodic")
-    states = f"{in_letters(n) if isinstance(n, int) else n} states"
-    chain = "" if topology == "ergodic" else f" in a {topology} topology"
+    states = f"{in_letters(n)} states" if isinstance(n, int) else "as many states as BIC preferred"
+    chain = "" if topology in ("ergodic", "auto") else f" in a {topology} topology"
     per = "person" if _who(facts) == "people" else "sequence"
     return (
         f"{given} were described by hidden Markov models, one per {per}, with {states}{chain} and "
