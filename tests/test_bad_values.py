@@ -134,6 +134,11 @@ def test_columns_that_look_like_another_family_are_hinted_at_in_one_line_each():
         assert f"emissions='{family}'" in text
 
 
+def test_large_counts_are_hinted_at_if_many_are_zero():
+    cases = np.where(RNG(5).random(300) < 0.5, 0, RNG(6).geometric(0.01, 300))
+    assert "emissions='negativebinomial'" in looks(cases=cases)[0]
+
+
 def test_measurements_are_not_taken_for_something_else():
     rng = RNG(3)
     pixels, ratings = rng.integers(1, 800, 300), rng.integers(1, 6, 300)

@@ -11,7 +11,7 @@ from vhem.cli.naming import Doing
 from vhem.cli.run_folder import ASSOCIATE, RunFolder
 from vhem.cli.session import Session, show
 from vhem.cli.shared import RunOptions, expanded, listed
-from vhem.cli.statistics import PeopleTable, StatisticsRun, key_column, table_of
+from vhem.cli.statistics import PeopleTable, StatisticsRun, clustered_columns, key_column, table_of
 from vhem.inference import Comparison
 from vhem.inference import associate as tested
 from vhem.inference.comparison import key_of
@@ -40,7 +40,8 @@ def associate(
     missing: Annotated[str, typer.Option(help="People who are not in the table: drop or refuse.")] = "drop",
     bootstrap: Annotated[int, typer.Option(min=0, help="Bootstrap samples for the intervals.")] = 99,
     recluster: Annotated[
-        bool, typer.Option(help="Cluster again in every bootstrap sample: intervals are then honest.")
+        bool, typer.Option(help="Cluster again in every bootstrap sample: intervals are then honest, but take as long "
+                                "as that many clusterings.")
     ] = True,
 ) -> None:  # fmt: skip
     """Test which covariates go with the clusters: age, accuracy, diagnosis, condition.
@@ -65,9 +66,13 @@ def associate(
             sequences=None if again is None else found.sequences, groups=None if again is None else found.owners,
             estimator=again, n_bootstrap=bootstrap, random_state=run.seed,
             callback=lambda done: session.update(done, "bootstrap"),
+            exclude=clustered_columns(found.run, taken),
         )  # fmt: skip
         members = found.members
-        tables = with_cluster_names([result.table()], found.run.labels.names)
+        table_ = result.table()
+        if found.run.table.weights:
+            table_ = table_._replace(note=f"{table_.note} Case weights were not used: everybody counts once.")
+        tables = with_cluster_names([table_], found.run.labels.names)
         said = Comparison(tables, [result.sentence()], [], key_of(members.ids, members.labels))
         files = write_comparison(target, said, result.methods())
     numbers = {"sentence": result.sentence(), "table": tables[0]._asdict(), "files": [str(path) for path in files]}

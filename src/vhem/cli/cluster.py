@@ -186,7 +186,7 @@ class _Made(NamedTuple):
         fit, found = self.fit, self.found
         text = f"{summary.input_text(found)}\n{_choice_text(self.compared)}{probabilities_text(self.probable)}"
         text += _shape_text(self.shape)
-        text += f"{len(self.hmms)} HMMs in {fit.n_clusters} clusters (tau {self.length}{why}).\n"
+        text += f"{len(self.hmms)} HMMs in {format(Count(fit.n_clusters), 'cluster')} (tau {self.length}{why}).\n"
         refined = _agreement_text(fit, self.final) if isinstance(self.final, SequenceClustering) else ""
         text += f"{summary.restarts_text(fit)}{refined}\n"
         return text + summary.clusters_text(self.clusters(), found.feature_names, "HMMs")

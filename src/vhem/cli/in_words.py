@@ -10,6 +10,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.phrases import Count
 from vhem.cli.inputs import Input
 from vhem.emissions import Gaussian
+from vhem.emissions.dirichlet import mean_rows
 from vhem.models import H3M, HMM
 from vhem.models.marginals import in_words, marginals
 from vhem.models.stationary import time_shares
@@ -154,8 +155,10 @@ def _add_uncertainty(states: list[dict[str, Any]], centers: H3M, k: int) -> None
     if centers.posterior is None:
         return
     low, high = centers.posterior.transition_intervals()
+    expected = mean_rows(centers.posterior.epsilon)
     wide = centers.posterior.deviations().get("means")
     for s, state in enumerate(states):
+        state["next_expected"] = expected[k, s, : len(states)].tolist()
         state["next_interval"] = [low[k, s, : len(states)].tolist(), high[k, s, : len(states)].tolist()]
         if wide is not None and "mean" in state:
             state["mean_deviation"] = wide[k, s].tolist()
@@ -172,13 +175,18 @@ def clusters_text(rows: list[dict[str, Any]], names: list[str] | None, what: str
     total = sum(sizes)
     for row, n in zip(rows, sizes, strict=True):
         lines.append(f"Cluster {row['cluster']}: {n:,} of {total:,} {what}")
-        shown = ", ".join(map(str, row.get("members", [])[:_NAMES]))
-        lines += [f"    {shown}{f' and {n - _NAMES} more' if n > _NAMES else ''}"] if shown else []
+        lines += [f"    {_first(row['members'], n)}"] if row.get("members") else []
         lines += [f"    {_state_text(state, row['states'], names)}" for state in row["states"]]
         if row.get("doubtful"):
-            lines.append(f"    in doubt: {', '.join(map(str, row['doubtful'][:_NAMES]))}")
+            lines.append(f"    in doubt: {_first(row['doubtful'], len(row['doubtful']))}")
         lines.append("")
     return "\n".join(lines).rstrip()
+
+
+def _first(members: list[Any], n: int) -> str:
+    """Return the names of the first of n members."""
+    shown = ", ".join(map(str, members[:_NAMES]))
+    return f"{shown} and {n - _NAMES} more" if n > _NAMES else shown
 
 
 def _emitted_text(state: dict[str, Any], names: list[str] | None) -> str:
@@ -199,8 +207,10 @@ def _state_text(state: dict[str, Any], states: list[dict[str, Any]], names: list
     if len(states) == 1:
         return text
     onward = int(np.argmax(state["next"]))
-    between = ""
-    if "next_interval" in state:
+    share, between = state["next"][onward], ""
+    if "next_interval" in state:  # the estimate, which may be 100 %, need not be within it: the posterior's mean is
+        share = state["next_expected"][onward]
         low, high = (100 * ends[onward] for ends in state["next_interval"])
         between = f", 95 % interval {low:.0f} to {high:.0f} %"
-    return f"{text}; then most often state {onward + 1} ({100 * state['next'][onward]:.0f} %{between})"
+    verb = "stays there" if onward + 1 == state["state"] else f"then most often state {onward + 1}"
+    return f"{text}; {verb} ({100 * share:.0f} %{between})"

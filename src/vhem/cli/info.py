@@ -93,7 +93,7 @@ def _of_sequences(found: Input) -> str:
     numbers = summary.of_input(found)
     lines = [summary.input_text(found), f"lengths: {numbers['shortest']} to {numbers['longest']}"]
     for role, columns in numbers["columns"].items():
-        lines.append(f"{role}: {columns if isinstance(columns, str) else _first(columns)}")
+        lines.append(f"{role}: {columns if isinstance(columns, str) else _first(list(columns))}")
     if person := ungrouped(found):
         lines.append(f"group: none; for one HMM per {person}, give --group {person}")
     return "\n".join(lines)

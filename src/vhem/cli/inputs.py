@@ -89,8 +89,9 @@ def chosen_tau(given: int | None, found: Input) -> tuple[int, str]:
     if found.typical_length is None:
         return _TAU_OF_MODELS, "; the length of the original sequences is unknown: set --tau to about that"
     behind = "" if isinstance(found.content, Sequences) else " behind the HMMs"
-    limit = f", at most {LONGEST_TAU}" if found.typical_length > LONGEST_TAU else ""
-    return min(found.typical_length, LONGEST_TAU), f", the median length of the sequences{behind}{limit}"
+    if found.typical_length > LONGEST_TAU:
+        return LONGEST_TAU, f", the most that is taken by default; the sequences{behind} are longer"
+    return found.typical_length, f", the median length of the sequences{behind}"
 
 
 def check_columns(found: Input) -> None:

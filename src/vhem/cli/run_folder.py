@@ -189,16 +189,20 @@ class RunFolder:
             writer.writerows(row[:end] + [called.get(row[1], "")] * len(last) for row in rows)
         self.__dict__.pop("labels", None)
 
+    @property
+    def table(self) -> TableOptions:
+        """How the run's table was read."""
+        known = {field.name for field in dataclasses.fields(TableOptions)}
+        return TableOptions(**{key: value for key, value in self.options.items() if key in known})
+
     def sequences(self) -> Sequences:
         """Read the run's sequences again; they are not kept, since they may be large."""
         given = Path(self.options["data"])
-        known = {field.name for field in dataclasses.fields(TableOptions)}
-        table = TableOptions(**{key: value for key, value in self.options.items() if key in known})
         if (given / RUN).is_file():  # the HMMs of another run, which knows where its sequences are
             return RunFolder(given).sequences()
         if given.suffix in (".vhem", ".mat", ".json"):
             raise FileNotFoundError(f"{self.path} was made from models, {given}, and has no sequences.")
-        return read_with_roles(given, table.reading()).sequences
+        return read_with_roles(given, self.table.reading()).sequences
 
     def _loaded(self, name: str, wanted: type[T]) -> T:
         found = load(self._file(name))

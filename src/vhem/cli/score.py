@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -14,12 +15,16 @@ import typer
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import InputError, InputTypeError
 from vhem.cli.inputs import read_model, read_sequences_only
-from vhem.cli.run_folder import CENTERS, record
+from vhem.cli.run_folder import CENTERS, RUN, RunFolder, record
 from vhem.cli.shared import Data, RunOptions, TableOptions, expanded
 from vhem.files.labels import write_columns
 from vhem.inference import ab_scale, log_odds, subject_scores
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
+from vhem.sequences.readers.options import SPREADSHEETS, TEXT, Options, extension
+from vhem.sequences.readers.places import rows_of
+from vhem.sequences.readers.roles import listed
+from vhem.sequences.readers.wide import wide_columns
 
 Columns = dict[str, list[Any]]
 
@@ -61,7 +66,7 @@ def score(
     if per not in ("auto", "sequence", "group"):
         raise InputError("--per must be auto, sequence or group, got {per!r}", per=per)
     h3m, names = _model(model)
-    sequences = _sequences_for(h3m, names, data, table)
+    sequences = _sequences_for(h3m, names, data, _with_memory(table, model, data))
     if per == "group" and sequences.groups is None:
         raise InputError("--per group needs groups", "name their column, such as the person, with --group")
     likelihoods = h3m.log_likelihoods(sequences, run.jobs)
@@ -139,11 +144,35 @@ def _show(rows: Columns, as_json: bool) -> None:
         csv.writer(sys.stdout, lineterminator="\n").writerows([list(rows), *zip(*rows.values(), strict=True)])
 
 
+def _with_memory(table: TableOptions, model: Path, data: Path) -> TableOptions:
+    """Return how a table is read: if nothing is said about its columns, as that of the run, if it has them."""
+    said = (table.id, table.time, table.values, table.group, table.categories, table.wide)
+    if any(said) or table.one_sequence or not (model / RUN).is_file():
+        return table
+    before = RunFolder(model).table
+    mine = dataclasses.replace(table, id=before.id, time=before.time, group=before.group, wide=before.wide)
+    return mine if _has_columns(data, mine.reading()) else table
+
+
+def _has_columns(path: Path, options: Options) -> bool:
+    """Whether a table has all columns that are named."""
+    if not path.is_file() or extension(path) not in TEXT | SPREADSHEETS:
+        return False
+    columns = rows_of(path, options).columns
+    named = {*listed(options.id), *listed(options.time or None), *listed(options.group)}
+    try:
+        return named <= {*columns} and bool(options.wide is None or wide_columns(options.wide, columns, named))
+    except InputError:  # a pattern that matches nothing
+        return False
+
+
 def _sequences_for(h3m: H3M, names: list[str] | None, data: Path, table: TableOptions) -> Sequences:
     """Read sequences with the columns that a model was learned from, in the same order."""
     options = table.reading()
     if h3m.categories and names is not None and not (options.values or options.categories or options.wide):
         options = options._replace(values=names, categories=[name for name in names if name in h3m.categories])
+    if options.other is not None and not isinstance(options.categories, dict):
+        options = options._replace(categories={name: list(known) for name, known in h3m.categories.items()})
     found = read_sequences_only(data, options)
     same = names is None or found.feature_names is None or found.feature_names == names
     if same or table.values is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,8 @@ from vhem.inference import Members
 from vhem.inference.covariates import covariates_of, read_table
 from vhem.report.clustering import owners_of
 from vhem.sequences import Sequences
+from vhem.sequences.readers.roles import listed
+from vhem.sequences.readers.wide import wide_columns
 
 PeopleTable = Annotated[
     Path | None,
@@ -93,6 +96,17 @@ def key_column(run: RunFolder, table: Path) -> str | None:
     named = [run.options.get(option) for option in ("group", "id")]
     columns = read_table(table)
     return next((str(name) for name in named if isinstance(name, str) and name in columns), None)
+
+
+def clustered_columns(run: RunFolder, table: Path) -> list[str]:
+    """Return the columns of a table that took part in a run: its values, order and weights."""
+    options, columns = run.table.reading(), list(read_table(table))
+    used = {*listed(options.time or None), *listed(options.weights), *(run.feature_names or ())}
+    wide: list[str] = []
+    if options.wide is not None:
+        with suppress(InputError):  # another table, which has no such columns
+            wide = [name for names in wide_columns(options.wide, columns, used).values() for name in names]
+    return [name for name in columns if name in used] + [name for name in wide if name not in used]
 
 
 def table_of(run: RunFolder) -> Path:

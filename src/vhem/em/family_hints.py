@@ -13,8 +13,9 @@ from vhem.sequences import Sequences
 _FRAMES = 20_000  # that are looked at
 _FEW = 20  # with fewer values, nothing is surprising
 _FEW_KINDS = 3  # of integers: levels, rather than counts
-_MOST_COUNTS = 100  # larger integers are rounded measurements, as often as counts
+_MOST_COUNTS = 100  # larger integers are rounded measurements, as often as counts, unless many are zero
 _MANY_ZEROS = 0.05
+_MOSTLY_ZERO = 0.2
 _WRAPPED = 300.0  # degrees between two frames that follow each other: nothing turns so far, but angles begin again
 _ANGLE = re.compile(r"(?<![a-z])(angle|turn|turning|heading|bearing|azimuth|degrees?|deg)s?(?![a-z])")
 
@@ -45,11 +46,19 @@ def _likelier(sequences: Sequences, j: int) -> tuple[str, str] | None:
     if seen.min() != 0 or (seen == 0).mean() < _MANY_ZEROS:
         return None
     if (np.floor(seen) == seen).all():
-        if seen.max() == 1:
-            return "yes and no (1 and 0)", "'bernoulli'"
-        several = len(np.unique(seen)) > _FEW_KINDS
-        return ("counts", "'poisson'") if several and seen.max() <= _MOST_COUNTS else None
+        return _of_integers(seen)
     return ("amounts with exact zeros", "'zero-gamma'") if seen.mean() > np.median(seen) else None
+
+
+def _of_integers(seen: FloatArray) -> tuple[str, str] | None:
+    """Return the same for integers from 0 on, of which some are 0."""
+    if seen.max() == 1:
+        return "yes and no (1 and 0)", "'bernoulli'"
+    if len(np.unique(seen)) <= _FEW_KINDS:
+        return None
+    if seen.max() <= _MOST_COUNTS:
+        return "counts", "'poisson'"
+    return ("counts", "'negativebinomial'") if (seen == 0).mean() > _MOSTLY_ZERO else None
 
 
 def _are_angles(seen: FloatArray, x: FloatArray, name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +19,12 @@ class Block(ABC):
     family: ClassVar[str]  #: of the components, in files, messages and engines
     fields: ClassVar[tuple[str, ...]]  #: the names of the arrays
     trailing: ClassVar[int] = 1  #: axes of the first array after the leading ones: (d,), or (d, V)
+
+    def __repr__(self) -> str:
+        """Return the kind and its parameters, the middle of long ones left out."""
+        shown = partial(np.array2string, precision=4, separator=", ", threshold=30, edgeitems=2)
+        parameters = (f"{name}={' '.join(shown(array).split())}" for name, array in self.arrays().items())
+        return f"{type(self).__name__}({', '.join(parameters)})"
 
     @property
     def _first(self) -> FloatArray:
@@ -87,6 +94,10 @@ class BlockOfParts(Block):
 
     parts: tuple[Any, ...]
     columns: tuple[tuple[int, ...], ...]
+
+    def __repr__(self) -> str:
+        """Return the parts."""
+        return f"{type(self).__name__}({list(self.parts)}, columns={list(self.columns)})"
 
     def _of(self, parts: Iterable[Any]) -> Self:
         """Return other parts, each of the same columns."""

@@ -131,6 +131,7 @@ def associate(
     n_bootstrap: int = 199,
     random_state: RandomState = 0,
     callback: Callable[[float], None] | None = None,
+    exclude: Iterable[str] = (),
 ) -> Associations:
     """Test which covariates go with the clusters: accuracy, age, diagnosis, condition.
 
@@ -163,6 +164,9 @@ def associate(
         Bootstrap samples of people for the intervals; 0 for none.
     <random_state>
     <share_done>
+    exclude : list of str
+        Columns that took part in the clustering, such as those of the sequences in a wide table: they differ between
+        clusters by construction. Left out unless `columns` names them.
 
     Returns
     -------
@@ -190,7 +194,7 @@ def associate(
     members = members_of(fit)
     check_choice("numeric", numeric, ("kruskal", "anova", "logistic"))
     n = check_integer("n_bootstrap", n_bootstrap, 0)
-    given = covariates_of(table, members.ids, id, columns, categorical, missing)
+    given = covariates_of(table, members.ids, id, columns, categorical, missing, exclude)
     kept = _large_clusters(members, given)
     given = _with_values(given, members, kept)
     tested = [_tested(column, members, kept, numeric) for column in given.columns]

@@ -83,7 +83,7 @@ def _by_pandas(path: Path) -> dict[str, list[Any]]:
 
 def covariates_of(
     table: Any, ids: list[Any], id: str | None = None, columns: Iterable[str] | None = None,
-    categorical: Iterable[str] = (), missing: str = "drop",
+    categorical: Iterable[str] = (), missing: str = "drop", exclude: Iterable[str] = (),
 ) -> Covariates:  # fmt: skip
     """Return what a table says about people.
 
@@ -104,8 +104,11 @@ def covariates_of(
             key=key, cell=plain(cells[key][0]), person=people[0],
         )  # fmt: skip
     _report_absent(absent, people, missing)
-    wanted = _wanted(cells, key, columns)
+    wanted, clustered = _wanted(cells, key, columns), [name for name in exclude if name in cells]
     made, skipped, forced = list[Covariate](), dict[str, str](), {*categorical}
+    if columns is None and clustered:
+        wanted = [name for name in wanted if name not in {*clustered}]
+        skipped[_several(clustered)] = "took part in the clustering"
     for name in wanted:
         found = _per_person(name, cells[name], rows, named=columns is not None)
         if found is None:
@@ -175,6 +178,10 @@ def _report_absent(absent: list[str], people: list[str], missing: str) -> None:
         InputWarning("{n} of {all} people are left out, since the table lacks them: {shown}", n=len(absent),
                      all=len(people), shown=shown)
     )  # fmt: skip
+
+
+def _several(names: list[str]) -> str:
+    return ", ".join(names) if len(names) < 4 else f"{names[0]}, {names[1]}, … {names[-1]} ({len(names)} columns)"
 
 
 def _wanted(cells: dict[str, list[Any]], key: str, columns: Iterable[str] | None) -> list[str]:

@@ -204,7 +204,7 @@ def unseen(names: list[str], known: tuple[str, ...], channel: str, where: str) -
     return InputError(
         "{where} {names} in channel {channel!r}, which the model has not seen: it knows {known}",
         "Correct the spelling, drop these sequences",
-        "declare what unknown categories count as with {other}",
+        "say with {other} what unknown categories count as",
         where=where, names=quoted(names), channel=channel, known=quoted(known),
     )  # fmt: skip
 

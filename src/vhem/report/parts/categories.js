@@ -41,7 +41,7 @@ function indexPlot(rows, channel) {
       ),
   );
   const label = `${count(rows.length, "sequence")} of ${channel.name}, one line each, sorted from the start`;
-  const note = every > 1 ? `every ${every}th of ${count(rows.length, "sequence")}, sorted` : `${count(rows.length, "sequence")}, sorted`;
+  const note = every > 1 ? `1 in ${every} of ${count(rows.length, "sequence")}, sorted` : `${count(rows.length, "sequence")}, sorted`;
   return picture(560, height + 24, label, ...lines, ...timeTicks(X, T, height + 20, note));
 }
 function distributionPlot(rows, channel) {

@@ -161,7 +161,7 @@ function sequenceParts(index) {
   const show = (k) => {
     choice.selectedIndex = k;
     place.replaceChildren(drawSequence(own[k], model));
-    caption.textContent = `${count(own[k].path.length * own[k].step, "frame")}${own[k].step > 1 ? ` (approximately; every ${own[k].step}th is drawn)` : ""}; colours are the likeliest states under ${DATA.decodedBy === "member" ? "this member's own HMM" : "the centre of its cluster"}.`;
+    caption.textContent = `${count(own[k].path.length * own[k].step, "frame")}${own[k].step > 1 ? ` (approximately; 1 in ${own[k].step} is drawn)` : ""}; colours are the likeliest states under ${DATA.decodedBy === "member" ? "this member's own HMM" : "the centre of its cluster"}.`;
     before.disabled = k === 0;
     after.disabled = k === own.length - 1;
   };

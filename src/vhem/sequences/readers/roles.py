@@ -15,8 +15,9 @@ _SUBJECT = {"subject", "subjectid", "participant", "participantid", "person", "p
 _SUBJECT |= {"user", "userid", "patient", "patientid", "subj", "observer"}
 _GROUP = {"group", "groupid", "groupname"}
 _TRIAL = {"trial", "trialid", "session", "sessionid", "trialno", "trialnumber"}
-_TIME = {"time", "t", "timestamp", "frame", "frameid", "frameno", "step", "date", "datetime", "seconds", "timems"}
+_TIME = {"time", "t", "timestamp", "frame", "frameid", "frameno", "date", "datetime", "seconds", "timems"}
 _TIME |= {"fixation", "fixationid", "fixationno", "fixationnumber", "fixationindex", "fixid", "fixno", "index", "order"}
+_COUNTER = {"step"}  # of a simulation; of animals it is a length, as a rule beside a time
 
 
 _LISTED = 30  # columns in a message
@@ -97,6 +98,7 @@ def given_or_guessed(
         ids = listed(id)
     if not time:
         like_time = [name for name in free if _plain(name) in _TIME and name not in ids]
+        like_time = like_time or [name for name in free if _plain(name) in _COUNTER and name not in ids]
         time = like_time[0] if len(like_time) == 1 and time is None else None
         free = [name for name in free if name not in like_time]
     chosen = listed(values)
