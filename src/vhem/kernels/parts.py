@@ -88,6 +88,8 @@ def _frames(X: FloatArray, gaussians: list[_Leaf], linear: list[_Leaf], tables: 
     columns = [column for leaf in gaussians for column in leaf.columns]
     in_place = [*columns, *(table.leaf.columns[table.column] for table in tables)]
     if not linear and in_place == list(range(X.shape[1])):  # mostly: six times as fast as joining narrow blocks
+        if len(tables) == X.shape[1] == 1:
+            return tables[0].codes.view(np.float64)[:, None]
         frames = X.copy()
         for j, table in enumerate(tables, start=len(columns)):
             frames.view(np.int64)[:, j] = table.codes
@@ -159,17 +161,17 @@ def learnable(components: Components, prior: FamilyPrior, X: FloatArray) -> Lear
     pairs = list(zip(leaves(components), priors, strict=True))
     categories = [(leaf, own) for leaf, own in pairs if isinstance(leaf.components, Categorical)]
     rates = [(leaf, own) for leaf, own in pairs if isinstance(leaf.components, Poisson)]
-    K, nothing = components.lead[0], np.empty((components.lead[0], 0))
-    chances = [_with(1.0, leaf.components.probabilities) for leaf, _ in categories]
+    lead, K = components.lead, components.lead[0]
+    chances = [_with(1.0, leaf.components.probabilities).reshape(*lead, -1) for leaf, _ in categories]
     pseudo = [_with(0.0, own.sums).reshape(K, -1) for _, own in categories]
     return Learnable(
         split,
-        np.concatenate([np.empty((*components.lead, 0)), *(p.reshape(*components.lead, -1) for p in chances)], axis=-1),
+        _side_by_side(lead, chances),
         split.mixtures["coefficients"].copy(),
         {
-            "tables": np.concatenate([nothing, *pseudo], axis=-1),
-            "linear": np.concatenate([nothing, *(_with_log_base(own.sums) for _, own in rates)], axis=-1),
-            "low": np.concatenate([nothing, *(_with_log_base(_lowest(own)) for _, own in rates)], axis=-1),
+            "tables": _side_by_side((K,), pseudo),
+            "linear": _side_by_side((K,), [_with_log_base(own.sums) for _, own in rates]),
+            "low": _side_by_side((K,), [_with_log_base(_lowest(own)) for _, own in rates]),
             "is_rate": np.concatenate([np.empty(0, dtype=np.int64), *(_is_rate(leaf) for leaf, _ in rates)]),
         },
     )
