@@ -10,7 +10,9 @@ from test_emissions import MAKERS
 from vhem import H3M, HMM, fit_hmms
 from vhem.emissions import Categorical, Product
 from vhem.kernels import compiled, parts
+from vhem.kernels import counting as on_any_engine
 from vhem.kernels import filtering as on_engine
+from vhem.kernels.counting import Pairs
 from vhem.kernels.models import Models
 from vhem.kernels.reference import counting, filtering, reduction
 
@@ -98,6 +100,19 @@ def test_counts_are_those_of_numpy(engine, family, M, missing):
     (scores, sums), (wanted, wanted_sums) = counted(models, X, offsets, (sequence, model), weights, anchors)
     np.testing.assert_allclose(scores, wanted, **EXACT)
     assert_sums_equal(sums, wanted_sums)
+
+
+def test_few_of_many_sequences_are_counted(engine, family):
+    """Only their frames are brought into the kernels' form."""
+    rng = np.random.default_rng(8)
+    models = random_models(rng, family)
+    X, offsets = random_frames(rng, models, [4, 9, 1, 30, 7, 8, 5], 0.1)
+    pairs, weights = Pairs(np.array([3, 1, 3]), np.array([0, 4, 2])), np.array([1.0, 0.5, 2.0])
+    assert len(pairs.alone(X, offsets)[0]) == 39
+    found = on_any_engine.expectations(models, X, offsets, pairs, weights)
+    scores, sums = counting.expectations(models, X, offsets, *pairs, weights, models.components)
+    np.testing.assert_allclose(found.log_likelihoods, scores, **EXACT)
+    assert_sums_equal(found.sums, sums)
 
 
 @pytest.mark.parametrize("M", [1, 2])

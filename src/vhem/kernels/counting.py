@@ -8,11 +8,14 @@ import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.emissions.components import Components
+from vhem.emissions.gaussian import Gaussian
 from vhem.kernels import compiled
 from vhem.kernels.compiled import Iterations
 from vhem.kernels.maximise import Prior
 from vhem.kernels.models import Models, ModelSums
 from vhem.kernels.reference import counting as reference
+
+_FEW = 2  # times fewer pairs than sequences
 
 
 class Pairs(NamedTuple):
@@ -47,6 +50,19 @@ class Pairs(NamedTuple):
         """Return the pairs at `index`."""
         return Pairs(self.sequence[index], self.model[index])
 
+    def alone(self, X: FloatArray, offsets: IntArray) -> tuple[FloatArray, IntArray, Pairs]:
+        """Return these pairs with the frames of their own sequences, where there are many others.
+
+        Families other than Gaussians bring frames into another form first, in every E-step.
+        """
+        if not 0 < _FEW * len(self.sequence) < len(offsets):
+            return X, offsets, self
+        used, place = np.unique(self.sequence, return_inverse=True)
+        lengths = np.diff(offsets)[used]
+        ends = np.cumsum(lengths)
+        rows = np.arange(ends[-1]) + np.repeat(offsets[used] - (ends - lengths), lengths)
+        return X[rows], np.concatenate([[0], ends]), Pairs(place, self.model)
+
 
 class Counts(NamedTuple):
     """What one E-step of Baum-Welch leaves: γ_t(s), ξ_t(r,s) and u = γ_t(s) η_t(m|s), summed over sequences."""
@@ -76,6 +92,8 @@ def expectations(
     anchors = models.components if anchors is None else anchors
     if not compiled.knows(models):
         return Counts(*reference.expectations(models, X, offsets, *pairs, weights, anchors))
+    if not isinstance(models.components, Gaussian):
+        X, offsets, pairs = pairs.alone(X, offsets)
     made = compiled.expectations(
         models=models, X=X, offsets=offsets, **pairs._asdict(), weights=weights, anchors=anchors, n_threads=n_threads
     )
@@ -96,6 +114,8 @@ def advance(
 
     A shortcut for HMMs with one diagonal Gaussian, category or rate per state; others are left as they are.
     """
+    if not isinstance(models.components, Gaussian):
+        X, offsets, pairs = pairs.alone(X, offsets)
     pairs, weights, suits = _by_model(models, offsets, pairs, weights)
     if suits and compiled.knows_m_step(models):
         compiled.learn(
