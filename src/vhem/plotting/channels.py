@@ -169,8 +169,17 @@ def _draw_curves(panel: Axes, marginal: Marginal, faint: bool, strength: float) 
 
 
 def _draw_counts(panel: Axes, marginal: Marginal, faint: bool, strength: float) -> None:
-    few = len(marginal.channel.values) <= _MOST_BARS
-    (_draw_bars if few else _draw_curves)(panel, marginal, faint, strength)
+    if len(marginal.channel.values) <= _MOST_BARS:
+        _draw_bars(panel, marginal, faint, strength)
+        return
+    _draw_curves(panel, marginal, faint, strength)
+    root = (lambda x: np.sqrt(np.maximum(x, 0.0)), np.square)  # most of the mass is near zero, and the tail is long
+    panel.set_xscale("function", functions=root)
+    panel.set_yscale("function", functions=root)
+    panel.set_xlim(0, marginal.channel.values[-1])
+    panel.set_xticks(np.rint(np.square(np.linspace(0, 1, 4)) * marginal.channel.values[-1]))
+    panel.set_yticks([])
+    panel.set_xlabel("square-root scales", fontsize=7)
 
 
 def _draw_rose(panel: Axes, marginal: Marginal, faint: bool, strength: float) -> None:

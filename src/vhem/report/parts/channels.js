@@ -91,12 +91,19 @@ const bands = (n, step) =>
     }),
   );
 function drawChannelCurves(channel, shares, model, faint, seen) {
-  const [, Y] = upright(channel, shares),
+  const [top, straight] = upright(channel, shares),
     low = channel.values[0],
-    high = channel.values[channel.values.length - 1] || 1;
-  const X = (v) => PANEL.left + ((v - low) / (high - low || 1)) * (PANEL.width - PANEL.left - 10);
+    high = channel.values[channel.values.length - 1] || 1,
+    counts = channel.kind === "counts";
+  // Many counts have most of their mass near zero and a long tail: roots of both axes show the two.
+  const bend = counts ? (share) => Math.sqrt(Math.max(share, 0)) : (share) => share;
+  const X = (v) => PANEL.left + bend((v - low) / (high - low || 1)) * (PANEL.width - PANEL.left - 10);
+  const Y = (p) => straight(top * bend(Math.min(p, top) / top));
   const bin = seen ? (seen.ends[1] - seen.ends[0]) / seen.share.length : 0;
-  const place = (k) => [X(seen.ends[0] + k * bin), X(low + bin) - X(low)];
+  const place = (k) => {
+    const left = X(seen.ends[0] + k * bin);
+    return [left, X(seen.ends[0] + (k + 1) * bin) - left];
+  };
   const points = (row) => row.map((p, k) => [X(channel.values[k]), Y(p)]);
   const lines = faint.map((row) => svg("path", { class: "member", d: asPath(points(row)), opacity: 0.3 }));
   const areas = shares.map((row, s) => {
@@ -104,7 +111,7 @@ function drawChannelCurves(channel, shares, model, faint, seen) {
       d = asPath([[X(low), PANEL.base], ...points(row), [X(high), PANEL.base]]);
     return svg("path", { d, fill: c, "fill-opacity": 0.3, stroke: c, "stroke-width": 1.8 });
   });
-  return [...seenBars(seen, place, Y), ...lines, ...areas, ...axis(X, low, high, PANEL.base, "")];
+  return [...seenBars(seen, place, Y), ...lines, ...areas, ...axis(X, low, high, PANEL.base, counts ? "square-root scales" : "")];
 }
 function drawRose(channel, shares, model, faint, seen) {
   const top = Math.max(...shares.flat(), highest(channel)),
