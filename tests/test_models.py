@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import time
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from vhem import H3M, HMM, Sequences
 from vhem._support.randomness import generator
+from vhem.models.stationary import long_run_occupancy
 
 ARRAYS = ["startprob", "transmat", "mix_weights", "means", "covars"]
 
@@ -382,6 +384,37 @@ def test_stationary_is_exact_where_it_is_hard():
     assert denormal.stationary().tolist() == [0.0, 0.0, 0.5, 0.5]
     h3m = H3M([left_right(3), left_right(1)])
     assert h3m.stationary().tolist() == [[0, 0, 1], [1, 0, 0]]
+
+
+def exact_occupancy(transmat):
+    """The stationary distribution of an irreducible chain in fractions: the same elimination, but without rounding."""
+    A = [[Fraction(p) for p in row] for row in transmat.tolist()]
+    for k in range(len(A) - 1, 0, -1):
+        leaving = sum(A[k][:k])
+        for i in range(k):
+            A[i][k] /= leaving
+            A[i][:k] = [p + A[i][k] * q for p, q in zip(A[i][:k], A[k][:k], strict=True)]
+    occupancy = [Fraction(1)]
+    for k in range(1, len(A)):
+        occupancy.append(sum(w * A[i][k] for i, w in enumerate(occupancy)))
+    return np.array([float(w / sum(occupancy)) for w in occupancy])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "transmat",
+    [
+        [[0.9, 0.1, 2e-48], [1.7e-283, 0.9, 0.1], [0.0, 1e-34, 1.0]],
+        [[1.0, 5e-324], [5e-324, 1.0]],
+        [[0.5, 0.5, 0.0], [1e-200, 1.0, 1e-200], [0.0, 1e-300, 1.0]],
+        [[1.0, 1e-300, 0.0], [0.3, 0.4, 0.3], [0.0, 2e-300, 1.0]],
+        [[0.2, 0.4, 0.4], [1e-310, 1.0, 0.0], [3e-310, 0.0, 1.0]],
+    ],
+)
+def test_stationary_of_states_that_are_hardly_ever_left(transmat):
+    rows = np.array(transmat)
+    occupancy = long_run_occupancy(np.eye(len(rows))[0], rows)
+    np.testing.assert_allclose(occupancy, exact_occupancy(rows), rtol=1e-12, atol=1e-290)
 
 
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])

@@ -8,6 +8,8 @@ import numpy.typing as npt
 from vhem._support.arrays import FloatArray
 from vhem.kernels.models import Models
 
+_SMALLEST, _LARGEST = 5e-324, 1e300  # of doubles, with room for sums
+
 
 def long_run_occupancy(startprob: FloatArray, transmat: FloatArray) -> FloatArray:
     """Return lim (1/T) Σ_{t<T} π Aᵗ, the share of time a chain started at π spends in each state.
@@ -72,15 +74,23 @@ def _entry_probabilities(startprob: FloatArray, transmat: FloatArray, recurrent:
 def _irreducible(transmat: FloatArray) -> FloatArray:
     """Return the stationary distribution of an irreducible chain.
 
-    By the elimination of Grassmann, Taksar and Heyman (1985), which never subtracts.
+    By the elimination of Grassmann, Taksar and Heyman (1985), which never subtracts. One state may be visited more
+    often than another by a factor beyond double precision, so occupancies are kept at 1 or below, by powers of two.
     """
-    A = transmat.copy()
+    A, leaving = transmat.copy(), np.ones(len(transmat))
     for k in range(len(A) - 1, 0, -1):
-        A[:k, k] /= A[k, :k].sum()
-        A[:k, :k] += np.outer(A[:k, k], A[k, :k])
+        rate = max(A[k, :k].sum(), _SMALLEST)
+        if A[:k, k].max() < _LARGEST * rate:
+            A[:k, k] /= rate
+            A[:k, :k] += np.outer(A[:k, k], A[k, :k])
+        else:  # the quotient is beyond double precision
+            A[:k, :k] += np.outer(A[:k, k], A[k, :k] / rate)
+            leaving[k] = rate
     occupancy = np.ones(len(A))
     for k in range(1, len(A)):
-        occupancy[k] = occupancy[:k] @ A[:k, k]
+        (coming, power), (going, other) = np.frexp(occupancy[:k] @ A[:k, k]), np.frexp(leaving[k])
+        occupancy[:k] = np.ldexp(occupancy[:k], min(0, other - power))
+        occupancy[k] = np.ldexp(coming / going, min(0, power - other))
     return np.asarray(occupancy / occupancy.sum())
 
 
