@@ -92,10 +92,7 @@ def given_or_guessed(
     }
     check_known(told, columns)
     free = [name for name in columns if name not in told and not name.startswith("(unnamed")]
-    if id is None:
-        ids, group = _guessed_id(free, is_numeric, group)
-    else:
-        ids = listed(id)
+    ids, group = _guessed_id(free, is_numeric, group) if id is None else (listed(id), group)
     if not time:
         like_time = [name for name in free if _plain(name) in _TIME and name not in ids]
         like_time = like_time or [name for name in free if _plain(name) in _COUNTER and name not in ids]
