@@ -7,13 +7,14 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 NATIVE := $(shell find src -name '*.cpp' -o -name '*.hpp') CMakeLists.txt pyproject.toml
 
-.PHONY: fuzz sanitize demo app test slow bench motion docs pictures wheels lint format clean help
+.PHONY: fuzz sanitize engines demo app test slow bench motion docs pictures wheels lint format clean help
 
 help:
 	@echo "make demo    the main job end to end on a small simulated study"
 	@echo "make app     the whole way in a browser: from a table to a report"
 	@echo "make test    the test suite; make slow: the tests that take long"
 	@echo "make fuzz    damaged files, odd tables, numerical problems; make sanitize: the kernels under sanitisers"
+	@echo "make engines the kernels' tests on the instruction sets of wheels that this build leaves out"
 	@echo "make bench   the speed tables, as ratios"
 	@echo "make motion  the paper's motion study, into results/"
 	@echo "make docs    the documentation, into build/docs"
@@ -80,7 +81,11 @@ fuzz: $(STAMP)
 
 # The kernels' tests under the address and undefined-behaviour sanitisers, built into build/sanitize.
 sanitize: $(STAMP)
-	PATH="$(CURDIR)/$(BIN):$$PATH" PYTHON=python .ci/sanitize
+	PATH="$(CURDIR)/$(BIN):$$PATH" PYTHON=python .ci/kernels sanitize
+
+# The kernels' tests on the instruction sets that wheels have and a build for this machine has not, into build/engines.
+engines: $(STAMP)
+	PATH="$(CURDIR)/$(BIN):$$PATH" PYTHON=python .ci/kernels engines --numprocesses logical --maxprocesses 8
 
 # Tables on the screen and in results/; those of the documentation are in docs/results/.
 BENCHMARKS := vhem_speed ppk_speed sequence_speed family_speed lds_speed table_reading tree_search scale

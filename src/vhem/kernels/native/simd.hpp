@@ -94,12 +94,13 @@ inline void transpose(const double* const* from, long at, vec* out) {
 // Lane l of from[l] + at, put together in registers: faster than gathering, or storing one by one, where it is not the
 // processor's memory that is waited for.
 __attribute__((always_inline)) inline vec pick(const double* const* from, long at) {
-    if constexpr (kLanes == 8)
-        return vec{from[0][at], from[1][at], from[2][at], from[3][at], from[4][at], from[5][at], from[6][at], from[7][at]};
-    else if constexpr (kLanes == 4)
-        return vec{from[0][at], from[1][at], from[2][at], from[3][at]};
-    else
-        return vec{from[0][at], from[1][at]};
+#if defined(__AVX512F__)
+    return vec{from[0][at], from[1][at], from[2][at], from[3][at], from[4][at], from[5][at], from[6][at], from[7][at]};
+#elif defined(__AVX2__)
+    return vec{from[0][at], from[1][at], from[2][at], from[3][at]};
+#else
+    return vec{from[0][at], from[1][at]};
+#endif
 }
 
 // to[i][l] = rows[k[l]][i]: row k of n numbers for every lane.
