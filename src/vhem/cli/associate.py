@@ -69,14 +69,17 @@ def associate(
             exclude=clustered_columns(found.run, taken),
         )  # fmt: skip
         members = found.members
-        table_ = result.table()
-        if found.run.table.weights:
-            table_ = table_._replace(note=f"{table_.note} Case weights were not used: everybody counts once.")
-        tables = with_cluster_names([table_], found.run.labels.names)
+        tables = with_cluster_names([_with_note_on_weights(result.table(), found)], found.run.labels.names)
         said = Comparison(tables, [result.sentence()], [], key_of(members.ids, members.labels))
         files = write_comparison(target, said, result.methods())
     numbers = {"sentence": result.sentence(), "table": tables[0]._asdict(), "files": [str(path) for path in files]}
     show(_text(tables[0], result.sentence(), files), numbers, run.json)
+
+
+def _with_note_on_weights(table: Table, found: StatisticsRun) -> Table:
+    if not found.run.table.weights:
+        return table
+    return table._replace(note=f"{table.note} Case weights were not used: everybody counts once.")
 
 
 def _text(table: Table, sentence: str, files: list[Path]) -> str:

@@ -21,10 +21,7 @@ from vhem.files.labels import write_columns
 from vhem.inference import ab_scale, log_odds, subject_scores
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
-from vhem.sequences.readers.options import SPREADSHEETS, TEXT, Options, extension
-from vhem.sequences.readers.places import rows_of
-from vhem.sequences.readers.roles import listed
-from vhem.sequences.readers.wide import wide_columns
+from vhem.sequences.readers.read import has_columns
 
 Columns = dict[str, list[Any]]
 
@@ -151,19 +148,7 @@ def _with_memory(table: TableOptions, model: Path, data: Path) -> TableOptions:
         return table
     before = RunFolder(model).table
     mine = dataclasses.replace(table, id=before.id, time=before.time, group=before.group, wide=before.wide)
-    return mine if _has_columns(data, mine.reading()) else table
-
-
-def _has_columns(path: Path, options: Options) -> bool:
-    """Whether a table has all columns that are named."""
-    if not path.is_file() or extension(path) not in TEXT | SPREADSHEETS:
-        return False
-    columns = rows_of(path, options).columns
-    named = {*listed(options.id), *listed(options.time or None), *listed(options.group)}
-    try:
-        return named <= {*columns} and bool(options.wide is None or wide_columns(options.wide, columns, named))
-    except InputError:  # a pattern that matches nothing
-        return False
+    return mine if has_columns(data, mine.reading()) else table
 
 
 def _sequences_for(h3m: H3M, names: list[str] | None, data: Path, table: TableOptions) -> Sequences:

@@ -107,7 +107,7 @@ def covariates_of(
     wanted, clustered = _wanted(cells, key, columns), [name for name in exclude if name in cells]
     made, skipped, forced = list[Covariate](), dict[str, str](), {*categorical}
     if columns is None and clustered:
-        wanted = [name for name in wanted if name not in {*clustered}]
+        wanted = [name for name in wanted if name not in clustered]
         skipped[_several(clustered)] = "took part in the clustering"
     for name in wanted:
         found = _per_person(name, cells[name], rows, named=columns is not None)

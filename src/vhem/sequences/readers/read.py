@@ -20,7 +20,8 @@ from vhem.sequences.readers.npz import read_npz
 from vhem.sequences.readers.options import PARQUET, SPREADSHEETS, TEXT, Options, Reading, extension, without_extension
 from vhem.sequences.readers.parquet import read_parquet
 from vhem.sequences.readers.places import rows_of, with_places
-from vhem.sequences.readers.wide import Wide
+from vhem.sequences.readers.roles import listed
+from vhem.sequences.readers.wide import Wide, wide_columns
 
 
 def read_sequences(
@@ -122,6 +123,18 @@ def read_with_roles(path: Any, options: Options) -> Reading:
     """Read sequences as `read_sequences` does, and return which column was used for what."""
     made = _read(path, options)
     return made._replace(sequences=with_places(made.sequences, path, options))
+
+
+def has_columns(path: Path, options: Options) -> bool:
+    """Whether a table has all columns that the options name; other files have none."""
+    if not path.is_file() or extension(path) not in TEXT | SPREADSHEETS:
+        return False
+    columns = rows_of(path, options).columns
+    named = {*listed(options.id), *listed(options.time or None), *listed(options.group)}
+    try:
+        return named <= {*columns} and bool(options.wide is None or wide_columns(options.wide, columns, named))
+    except InputError:  # a pattern that matches nothing
+        return False
 
 
 def _read(path: Any, options: Options) -> Reading:
