@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from vhem.cli.in_words import clusters_text
 from vhem.cli.main import app
 from vhem.emissions import Gamma, Product, VonMises
 from vhem.sequences.readers.roles import given_or_guessed
@@ -75,3 +76,13 @@ def test_emissions_show_their_parameters():
     shown = repr(Product([Gamma([1.0, 2.0], [3.0, 4.0]), VonMises([0.0, 1.0], [2.0, 2.0])]))
     assert shown.startswith("Product([Gamma(means=[[1.], [2.]], shapes=")
     assert "concentrations=" in shown
+
+
+def test_probabilities_of_transitions_lie_within_their_intervals():
+    states = [{"state": 1, "share_of_time": 1.0, "emits": ["x 1"], "next": [0.0, 1.0], "next_expected": [0.6, 0.4],
+               "next_interval": [[0.1, 0.05], [0.95, 0.9]]}]  # fmt: skip
+    said = clusters_text(
+        [{"cluster": 1, "members": ["a"], "states": [*states, states[0] | {"state": 2}]}], None, "HMMs"
+    )
+    assert "stays there (60 %, 95 % interval 10 to 95 %)" in said
+    assert "then most often state 1 (60 %" in said

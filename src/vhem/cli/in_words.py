@@ -206,11 +206,12 @@ def _state_text(state: dict[str, Any], states: list[dict[str, Any]], names: list
     text = f"state {state['state']}, {100 * state['share_of_time']:3.0f} % of the time: {where}{more}"
     if len(states) == 1:
         return text
-    onward = int(np.argmax(state["next"]))
-    share, between = state["next"][onward], ""
-    if "next_interval" in state:  # the estimate, which may be 100 %, need not be within it: the posterior's mean is
-        share = state["next_expected"][onward]
+    shares = state.get(
+        "next_expected", state["next"]
+    )  # an estimate of 100 % need not lie within an interval: a mean does
+    onward, between = int(np.argmax(shares)), ""
+    if "next_interval" in state:
         low, high = (100 * ends[onward] for ends in state["next_interval"])
         between = f", 95 % interval {low:.0f} to {high:.0f} %"
     verb = "stays there" if onward + 1 == state["state"] else f"then most often state {onward + 1}"
-    return f"{text}; {verb} ({100 * share:.0f} %{between})"
+    return f"{text}; {verb} ({100 * shares[onward]:.0f} %{between})"
