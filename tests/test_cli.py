@@ -75,6 +75,8 @@ def test_numbers_of_states_and_clusters_by_variational_bayes(study, tmp_path):
     hmms = load(tmp_path / "auto" / "hmms.vhem")
     assert hmms.posterior is not None
     assert load(tmp_path / "auto" / "centers.vhem").posterior is not None
+    run("report", tmp_path / "auto")
+    assert ">Numbers of clusters<" in (tmp_path / "auto" / "report.html").read_text()
     assert "95 % interval" in result.output
     run("tree", tmp_path / "auto" / "hmms.vhem", "--levels", "auto", "--trees", 1, "-o", tmp_path / "tree")
     assert (tmp_path / "tree" / "tree.vhem").is_file()

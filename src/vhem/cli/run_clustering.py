@@ -15,7 +15,14 @@ from vhem.cli.statistics import classes_of
 from vhem.files.labels import as_written
 from vhem.inference.comparison import Comparison, key_of
 from vhem.report.clustering import Clustering, owners_of, typical_length
-from vhem.report.fit_facts import Figure, FitFacts, Setting, facts_of
+from vhem.report.fit_facts import (
+    FitFacts,
+    Setting,
+    bound_figure,
+    facts_of,
+    iterations_figure,
+    probabilities_figure,
+)
 from vhem.sequences import Sequences
 
 _METHODS = {"cluster": "VHEM", "tree": "HierarchicalVHEM", "mixture": "MixtureOfHMMs"}
@@ -106,12 +113,11 @@ def _run(ctx: typer.Context, run: RunFolder) -> FitFacts:
     numbers = run.summary
     figures = []
     if "lower_bound" in numbers:
-        figures.append(
-            Figure("Lower bound", f"{numbers['lower_bound']:,.2f}", "of the log-likelihood; higher is better")
-        )
+        figures.append(bound_figure(numbers["lower_bound"]))
     if "iterations" in numbers:
-        how = "converged" if numbers.get("converged", True) else "stopped before it had converged"
-        figures.append(Figure("Iterations", str(numbers["iterations"]), how))
+        figures.append(iterations_figure(numbers["iterations"], numbers.get("converged", True)))
+    if numbers.get("probabilities"):
+        figures.append(probabilities_figure(numbers["probabilities"]))
     restarts = run.restarts
     if run.command == "tree":
         own = facts_of(run.tree, "hmms")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,17 +70,29 @@ def _figures(fits: list[Any]) -> list[Figure]:
     for k, one in enumerate(fits):
         at = f" (level {k + 1})" if len(fits) > 1 else ""
         if hasattr(one, "lower_bound_"):
-            rows.append(
-                Figure(f"Lower bound{at}", f"{one.lower_bound_:,.2f}", "of the log-likelihood; higher is better")
-            )
+            rows.append(bound_figure(one.lower_bound_, at))
         if hasattr(one, "n_iter_"):
-            ending = "converged" if getattr(one, "converged_", True) else "stopped before it had converged"
-            rows.append(Figure(f"Iterations{at}", str(one.n_iter_), ending))
+            rows.append(iterations_figure(one.n_iter_, getattr(one, "converged_", True), at))
         if hasattr(one, "cluster_probabilities_"):
             pairs = zip(one.cluster_counts_, one.cluster_probabilities_, strict=True)
-            shown = ", ".join(f"{number}: {100 * p:.0f} %" for number, p in pairs if p >= _SHOWN_PROBABILITY)
-            rows.append(Figure(f"Numbers of clusters{at}", shown, "the probability of each, from their scores"))
+            rows.append(probabilities_figure(dict(pairs), at))
     return rows
+
+
+def bound_figure(bound: float, at: str = "") -> Figure:
+    """Return the bound; `at` says of which level."""
+    return Figure(f"Lower bound{at}", f"{bound:,.2f}", "of the log-likelihood; higher is better")
+
+
+def iterations_figure(n: int, converged: bool, at: str = "") -> Figure:
+    """Return how long it took, and how it ended."""
+    return Figure(f"Iterations{at}", str(n), "converged" if converged else "stopped before it had converged")
+
+
+def probabilities_figure(probabilities: Mapping[Any, float], at: str = "") -> Figure:
+    """Return how probable each number of clusters is."""
+    shown = ", ".join(f"{number}: {100 * p:.0f} %" for number, p in probabilities.items() if p >= _SHOWN_PROBABILITY)
+    return Figure(f"Numbers of clusters{at}", shown, "the probability of each, from their scores")
 
 
 def histories(fit: Any) -> list[History]:
