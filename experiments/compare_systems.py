@@ -255,20 +255,20 @@ with others.
   "States chosen" is `n_states="auto"`, which also chooses left-right HMMs where these suit better, as on letters.
 - **VHEM** sees one HMM per item and no sequences. "Not polished" is the paper's algorithm from Ward's start, "20
   restarts" the same algorithm, the best of twenty starts.
-- **SampledHEM** does the same with sequences drawn from the HMMs; **SC-PPK** and the other *spectral* systems cluster a
+- **SampledHEM** does the same with sequences drawn from the HMMs. **SC-PPK** and the other *spectral* systems cluster a
   matrix of similarities between the HMMs.
 - **EM-H3M** (`MixtureOfHMMs`) learns a mixture of HMMs from the sequences.
-- **EM-DTM** and **HEM-DTM** have linear dynamical systems (dynamic textures) in the place of HMMs, **HEM-GMM** single
-  Gaussians, which know nothing of time. **k-means of stretched series** is the simplest thing that could work.
+- **EM-DTM** and **HEM-DTM** use linear dynamical systems (dynamic textures) in place of HMMs; **HEM-GMM** uses single
+  Gaussians, which ignore time. **k-means of stretched series** is the simplest thing that could work.
 
 All are told the true number of clusters. Figures are means over draws of the data (± their standard error). ARI is the
-adjusted Rand index and NMI the normalised mutual information with the truth. "Models" is the time to make what a system
-clusters (an HMM, a linear dynamical system or a Gaussian of every item), "clustering" the system's own. Memory is the
-peak growth of the process, libraries loaded meanwhile included (scikit-learn's k-means takes about 12 MB). Every system
-runs in a process of its own, on one thread; the machine was busy, so compare seconds with one another only. Sizes are
-the same for all systems and nothing was tuned; options are the defaults unless named, except for dynamic textures,
-which stop at tol = 1e-3 (and the systems of single items after 20 iterations). `experiments/compare_systems.py --write`
-makes the page again.
+adjusted Rand index and NMI the normalised mutual information with the truth. "Models" is the time to learn what a
+system clusters (an HMM, a linear dynamical system or a Gaussian for every item), "clustering" that of the system itself.
+Memory is the peak growth of the process, including libraries loaded meanwhile (scikit-learn's k-means takes about
+12 MB). Every system runs in a process of its own, on one thread; the machine was busy, so compare seconds only with one
+another. Sizes are the same for all systems and nothing was tuned. Options are the defaults unless named, except for
+dynamic textures, which stop at tol = 1e-3 (and the systems of single items after 20 iterations).
+`experiments/compare_systems.py --write` writes the page again.
 
 ## A simulated study: who looks at faces in which way
 
@@ -286,30 +286,30 @@ UCI Character Trajectories: {per_letter} samples of each of the letters {letters
 
 ## Numbers of clusters and states
 
-Where the number of clusters is the question, variational Bayes answers it:
+If the number of clusters is not known, variational Bayes can find it:
 `VBHEM` finds the three strategies of such a study in 20 of 20 draws that were not used to develop it, and
 `fit_hmms(..., method="vb")` the three states of 96 to 99 % of the viewers with ten or more trials, where BIC does so
 for 68 to 92 %. [Bayesian or not](bayesian.md) has the figures and the draws.
 
 ## What to make of it
 
-- **Sequences at hand: SequenceClustering first** among systems that know of time and order in any form. With HMMs only,
-  VHEM with default settings is level with EM-H3M, which sees the sequences, on faces (.979 and .967) and on letters
-  (.817 and .791): within a standard error or two.
+- **If you have the sequences, SequenceClustering is ahead** among systems that model time or order in any form. With
+  HMMs only, VHEM with default settings is level with EM-H3M, which sees the sequences, on faces (.979 and .967) and on
+  letters (.817 and .791): within a standard error or two.
 - **Letters are shapes.** k-means of series stretched to one length has .883 there, in a fiftieth of a second, ahead of
   every HMM with six states of any kind: all letters of a kind take the same course, and when something happens says as
-  much as what happens. Left-right HMMs know that too: with `n_states="auto"`, SequenceClustering chooses 16 states and
+  much as what happens. Left-right HMMs use that too: with `n_states="auto"`, SequenceClustering chooses 16 states and
   has .939. On faces, where behaviours alternate, k-means has .641. Draw your sequences before you choose.
 - **Restarts do not help on such HMMs.** On faces, the best bound of twenty starts is a worse clustering (.951) than
   Ward's start (.967), and polishing gains more.
-- **SC-PPK and the other spectral systems** have no local optima but those of k-means. The divergence serves better than
-  the kernel on both sets. They look at all pairs, so time and memory grow with the square of the number of models; and
-  their centres are inputs, unless novel ones are asked for.
+- **SC-PPK and the other spectral systems** have no local optima but those of k-means. The divergence works better than
+  the kernel on both sets. Spectral systems look at all pairs, so time and memory grow with the square of the number of
+  models. Their centres are inputs, unless you ask for new ones.
 - **The aggregated Wasserstein distance** costs more than a hundred times as much as the kernel: more than a dozen
   linear programs per pair.
 - **SampledHEM** maximises the likelihood of real samples where VHEM maximises a bound on its expectation. On faces that
   is level with VHEM from Ward's start (.971 and .967), in three times the time.
-- **Dynamic textures** move steadily, and eyes jump: out of place there. On letters they want more states than HMMs.
+- **Dynamic textures** move steadily, but eyes jump: they do not suit gaze. On letters they need more states than HMMs.
 - **Look at HEM-GMM before believing in dynamics.** One Gaussian with full covariance per letter, blind to time, does
   as well as most: much of what tells these letters apart is which velocities go together. HMMs with full covariances
   see that too, and gain by it.
