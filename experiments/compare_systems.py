@@ -263,7 +263,7 @@ with others.
 
 All are told the true number of clusters. Figures are means over draws of the data (± their standard error). ARI is the
 adjusted Rand index and NMI the normalised mutual information with the truth. "Models" is the time to learn what a
-system clusters (an HMM, a linear dynamical system or a Gaussian for every item), "clustering" that of the system itself.
+system clusters (an HMM, a linear dynamical system or a Gaussian for every item), "clustering" that of the system.
 Memory is the peak growth of the process, including libraries loaded meanwhile (scikit-learn's k-means takes about
 12 MB). Every system runs in a process of its own, on one thread; the machine was busy, so compare seconds only with one
 another. Sizes are the same for all systems and nothing was tuned. Options are the defaults unless named, except for
