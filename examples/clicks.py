@@ -2,10 +2,10 @@
 Clicks in a shop
 ================
 
-What visitors of an online shop did, session by session: 19 kinds of events in the order in which they happened. A
-hidden Markov model describes a session as phases (looking around, choosing, paying) with their own probabilities of
-each event; clusters are kinds of sessions. The data were simulated by the makers of the package retentioneering, which
-they come with: ``pip install --no-deps retentioneering``.
+This is what visitors of an online shop did, session by session: 19 kinds of events in the order in which they happened.
+A hidden Markov model describes a session as phases (looking around, choosing, paying) with their own probabilities of
+each event; clusters are kinds of sessions. The data were simulated by the makers of the package retentioneering, and
+come with it: ``pip install --no-deps retentioneering``.
 """
 
 # sphinx_gallery_thumbnail_path = "images/clicks.png"

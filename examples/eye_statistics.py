@@ -32,10 +32,10 @@ for k, ax in enumerate(axes):
 # %%
 # Are they real, and what differs?
 # --------------------------------
-# A t-test between clusters that these very people made is significant whether or not there are clusters. So people are
-# judged by centres learned without them (cross-fitting), and the gain of two clusters over one is compared with that in
-# data drawn from a single cluster of people who vary (parametric bootstrap). For a paper, draw 69 of
-# them or more, the default.
+# A t-test between clusters that were made from these very people is significant whether or not there are clusters. So
+# people are judged by centres learned without them (cross-fitting), and the gain of two clusters over one is compared
+# with that in data sets drawn from a single cluster of people who vary (parametric bootstrap). For a paper, draw at
+# least 69 of these, the default.
 
 members = Members(fit.ids_, fit.labels_, fit.responsibilities_)
 found = compare_clusters(model, members, fit.centers_, fit.hmms_, sequences, people, data.feature_names, n_bootstrap=19)
@@ -49,7 +49,7 @@ for row in differences.rows:
 # %%
 # Where is everybody between the two?
 # -----------------------------------
-# Log-odds per fixation do not depend on the units of the data, as the A–B scale does.
+# Log-odds per fixation, unlike the A–B scale, do not depend on the units of the data.
 
 scores = subject_scores(fit.centers_, sequences, people)
 figure, ax = plt.subplots(figsize=(7, 2.5), constrained_layout=True)

@@ -3,8 +3,8 @@ Human motion: a hierarchy of actions
 ====================================
 
 56 recorded motions (the CMU motion capture database) in eight classes: people jump, run, jog, walk, sit, play. Each is
-an HMM over postures, and VHEM builds a tree over them without knowing the classes. The study in full, against the
-systems it is compared with, is `vhem experiment motion`.
+an HMM over postures, and VHEM builds a tree over them without knowing the classes. `vhem experiment motion` runs the
+whole study, with all the systems that VHEM is compared with.
 """
 
 # sphinx_gallery_thumbnail_path = "studies/motion_hierarchy.png"

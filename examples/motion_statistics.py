@@ -54,7 +54,7 @@ for (k, j), n in np.ndenumerate(counts):
 # %%
 # Do motions of known classes differ?
 # -----------------------------------
-# PERMANOVA on the divergences between HMMs. It reacts to differences in spread, too, and says so.
+# PERMANOVA on the divergences between HMMs. Differences in spread make it significant too; it tests for these as well.
 
 groups = compare_groups(hmms, data.labels, tau=problem.tau, n_permutations=999, random_state=0)
 print(groups.sentence())
