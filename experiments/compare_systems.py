@@ -286,10 +286,10 @@ UCI Character Trajectories: {per_letter} samples of each of the letters {letters
 
 ## Numbers of clusters and states
 
-If the number of clusters is not known, variational Bayes can find it:
-`VBHEM` finds the three strategies of such a study in 20 of 20 draws that were not used to develop it, and
-`fit_hmms(..., method="vb")` the three states of 96 to 99 % of the viewers with ten or more trials, where BIC does so
-for 68 to 92 %. [Bayesian or not](bayesian.md) has the figures and the draws.
+If the number of clusters is not known, variational Bayes can find it. `VBHEM` finds the three strategies of such a
+study in 20 of 20 draws that were not used to develop it. `fit_hmms(..., method="vb")` finds the three states of 96 to
+99 % of the viewers with ten or more trials, BIC those of 68 to 92 %.
+[Bayesian or not](bayesian.md) has the figures and the draws.
 
 ## What to make of it
 

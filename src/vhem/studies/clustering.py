@@ -25,7 +25,7 @@ from vhem.studies.ranks import average_ranks, draw_ranks
 from vhem.studies.results import provenance, remembered, renew_tables, write
 
 #: Sets for worse data, and those for new sequences, which come in two parts.
-ROBUST = ("letters", "sensor")
+ROBUST = ("letters", "sensor", "BasicMotions")
 APART = ("BasicMotions",)
 TROUBLED_METHODS = ("SequenceClustering", "VHEM on HMMs", "k-means, mean and sd", "k-means, resampled", "R-Clustering",
                     "KASBA", "k-means, DBA (tslearn)")  # fmt: skip
