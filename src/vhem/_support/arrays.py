@@ -15,6 +15,12 @@ AnyIntArray = npt.NDArray[np.signedinteger[Any]]  #: of any size
 BoolArray = npt.NDArray[np.bool_]
 
 
+def row_sums(array: FloatArray) -> FloatArray:
+    """Return the sums over the last axis, several times faster than `sum` if that is short."""
+    n = array.shape[-1]
+    return np.asarray((array.reshape(-1, n) @ np.ones(n)).reshape(array.shape[:-1]))
+
+
 def floats(array: npt.ArrayLike, name: str) -> FloatArray:
     """Return a float64 copy of an argument."""
     try:

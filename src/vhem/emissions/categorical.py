@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import csr_matrix
 from scipy.special import logsumexp
 
-from vhem._support.arrays import BoolArray, FloatArray, IntArray
+from vhem._support.arrays import BoolArray, FloatArray, IntArray, row_sums
 from vhem._support.errors import InputError
 from vhem._support.places import Names
 from vhem.emissions.components import FamilyPrior, Fault, Number, Sums
@@ -60,7 +60,9 @@ class Categorical(LinearFamily):
     @property
     def possible(self) -> BoolArray:
         """Which categories each column has, (d, V): those with a probability anywhere."""
-        return np.asarray((self.probabilities > 0).reshape(-1, *self.probabilities.shape[-2:]).any(axis=0))
+        d, V = self.probabilities.shape[-2:]
+        rows = self.probabilities.reshape(-1, d * V)
+        return np.asarray(np.ones(len(rows)) @ rows > 0).reshape(d, V)  # faster than the largest of each column
 
     @classmethod
     def template(cls, X: FloatArray, n_categories: Sequence[int | None], covariance_type: str) -> Categorical:
@@ -84,9 +86,9 @@ class Categorical(LinearFamily):
 
     def _check_ranges(self, names: Names) -> None:
         p = self.probabilities
-        total = p.sum(axis=-1, keepdims=True)
+        total = row_sums(p)[..., None]
         off = np.abs(total - 1)
-        if (p < 0).any() or off.max() > _SUM_TOLERANCE:
+        if p.min(initial=0.0) < 0 or off.max() > _SUM_TOLERANCE:
             k, s, m, j, _ = (int(i) for i in np.argwhere((p < 0) | (off > _SUM_TOLERANCE))[0])
             row = p[k, s, m, j]
             fault = f"are not all positive ({row.min():.6g})" if row.min() < 0 else f"sum to {row.sum():.12g}"
@@ -100,6 +102,8 @@ class Categorical(LinearFamily):
 
     def fault(self, X: FloatArray) -> Fault | None:
         """Return a value that is not the code of a category."""
+        if len(X) and X.min() >= 0 and X.max() < self.n_categories and (np.floor(X) == X).all():
+            return None  # mostly; what is missing, or wrong, needs a closer look
         with np.errstate(invalid="ignore"):
             wrong = (X < 0) | (np.floor(X) != X) | (self.n_categories <= X)
         wrong &= ~np.isnan(X)

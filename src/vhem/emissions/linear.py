@@ -109,10 +109,12 @@ class LinearFamily(Components):
         for name in self.fields:
             check_finite(getattr(self, name), name, names)
             self._check_shape(name, names)
-        self.put(~used, self.padding())
-        blank = (mix_weights == 0) & ~self._first.reshape(*mix_weights.shape, -1).any(axis=-1)
-        k, s, m = np.nonzero(blank)
-        self.put((k, s, m), self.take((k, s, mix_weights[k, s].argmax(axis=-1))))
+        if not used.all():
+            self.put(~used, self.padding())
+        if not mix_weights.all():
+            blank = (mix_weights == 0) & ~self._first.reshape(*mix_weights.shape, -1).any(axis=-1)
+            k, s, m = np.nonzero(blank)
+            self.put((k, s, m), self.take((k, s, mix_weights[k, s].argmax(axis=-1))))
         self._check_ranges(names)
         return self
 

@@ -317,11 +317,17 @@ def _padded(fit: Fits, fits: list[Fits]) -> tuple[Any, ...]:
 
 def information_scores(criterion: str, batch: Batch, fits: Fits) -> FloatArray:
     """Return log L - ½ p log n (BIC) or log L - p (AIC) for p parameters and n observed frames: higher is better."""
-    n = np.diff(batch.frame_offsets).astype(np.float64)
-    if np.isnan(batch.X.min()):
-        n -= np.add.reduceat(np.isnan(batch.X).all(axis=1), batch.frame_offsets[:-1], dtype=np.float64)
+    n = _frames_seen(batch).astype(np.float64)
     price = np.ones_like(n) if criterion == "aic" else 0.5 * np.log(np.maximum(n, 1.0))
     return np.asarray(fits.log_likelihoods - price * fits.models.n_parameters())
+
+
+def _frames_seen(batch: Batch) -> IntArray:
+    """Return how many frames of each group have a value, (K,)."""
+    offsets = batch.frame_offsets
+    if not np.isnan(batch.X.min()):
+        return np.diff(offsets)
+    return np.add.reduceat(~np.isnan(batch.X).all(axis=1), offsets[:-1], dtype=np.int64)
 
 
 def held_out_scores(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Generator) -> FloatArray:
@@ -373,8 +379,7 @@ def _warn_of_counts(counts: IntArray, problem: str, *cures: str, **values: Any) 
 
 def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:
     """Name the sequences or groups that have too few frames to learn from, or nothing but missing values."""
-    seen = ~np.isnan(batch.X).all(axis=1) if np.isnan(batch.X).any() else np.ones(len(batch.X), dtype=bool)
-    n_seen = np.add.reduceat(seen, batch.frame_offsets[:-1], dtype=np.int64)
+    n_seen = _frames_seen(batch)
     nothing = _named(batch, n_seen == 0)
     if nothing:
         warn(FitWarning("there is nothing but missing values in {names}", "drop it", names=nothing))

@@ -94,13 +94,13 @@ def _split_models(module: Any, models: Models, split: Split) -> Any:
     return module.PartModels(chains=_chains(module, models), emissions=emissions)
 
 
-def _pair_of_models(module: Any, base: Models, reduced: Models) -> tuple[Any, Any]:
-    """Return base and reduced models for VHEM."""
+def _pair_of_models(module: Any, base: Models, reduced: Models) -> tuple[Any, Any, Split | None]:
+    """Return base and reduced models for VHEM, and the parts of the latter, unless they are Gaussian."""
     if isinstance(base.components, Gaussian):
-        return _models(module, base), _models(module, reduced)
+        return _models(module, base), _models(module, reduced), None
     full = _any_full(base, reduced)
     one, two = parts.of_base(base.components, full), parts.of_reduced(reduced.components, full)
-    return _split_models(module, base, one), _split_models(module, reduced, two)
+    return _split_models(module, base, one), _split_models(module, reduced, two), two
 
 
 def _any_full(*models: Models) -> bool:
@@ -177,7 +177,7 @@ def _fill_bounds(
 ) -> None:
     """Fill J, of all pairs (K_b, K_r) or of those on the diagonal (K,)."""
     module = engine().module
-    one, two = _pair_of_models(module, base, reduced)
+    one, two, _ = _pair_of_models(module, base, reduced)
     share = J.size / (len(base) * len(reduced))
     module.expected_log_likelihood(
         base=one,
@@ -212,8 +212,8 @@ def e_step(
     module = engine().module
     bounds, mass = np.zeros(n_mixtures), np.zeros(len(reduced))
     z = np.zeros((len(base), len(reduced))) if want_responsibilities else None
-    one, two = _pair_of_models(module, base, reduced)
-    step, about, room, sums = _e_step_for(module, base, reduced, anchors)
+    one, two, split = _pair_of_models(module, base, reduced)
+    step, about, room, sums = _e_step_for(module, reduced, split, anchors)
     evaluated, forwarded = step(
         base=one,
         weights=module.BaseWeights(occupancy=_floats(occupancy), counts=_floats(counts), scales=_floats(scales)),
@@ -242,16 +242,14 @@ def _carried(module: Any, carried: Carried | None, n_base: int, reduced: Models)
 
 
 def _e_step_for(
-    module: Any, base: Models, reduced: Models, anchors: Components
+    module: Any, reduced: Models, split: Split | None, anchors: Components
 ) -> tuple[Any, Any, Any, Callable[[], ModelSums]]:
     """Return the kernel for this family, its anchors, where it leaves its sums, and what makes the family's of them."""
-    if isinstance(reduced.components, Gaussian):
+    if split is None:
         sums = ModelSums.zeros(reduced)
         return module.e_step, _anchors(anchors), _sums(module, sums), lambda: sums
-    full = _any_full(base, reduced)
-    about = _mixtures(module, reduced.mix_weights, parts.of_anchors(anchors, full))
-    room = _sums_of_parts(module, reduced, parts.of_reduced(reduced.components, full))
-    return module.e_step_of_parts, about, *room
+    about = _mixtures(module, reduced.mix_weights, parts.of_anchors(anchors, split.is_full))
+    return module.e_step_of_parts, about, *_sums_of_parts(module, reduced, split)
 
 
 def _reduction_work(base: Models, reduced: Models, tau: int) -> float:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray, row_sums
 from vhem.emissions.components import Components, Sums
 
 
@@ -102,8 +102,9 @@ class Models:
     def n_parameters(self) -> IntArray:
         """Return the number of free parameters of every HMM, (K,): what is exactly zero is not free."""
         rows = (self.startprob, self.transmat, self.mix_weights)
-        free = sum(np.maximum((row > 0).sum(-1) - 1, 0).reshape(len(self), -1).sum(1) for row in rows)
-        n_components = (self.mix_weights > 0).sum((1, 2))
+        some = [(row > 0).astype(np.float64).reshape(len(self), -1, row.shape[-1]) for row in rows]
+        free = sum(row_sums(np.maximum(row_sums(row) - 1, 0)) for row in some)
+        n_components = row_sums(row_sums(some[-1]))
         return np.asarray(free + n_components * self.components.n_parameters(), dtype=np.int64)
 
 

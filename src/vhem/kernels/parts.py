@@ -70,6 +70,11 @@ class Split(NamedTuple):
     frames: FloatArray  #: as the kernel reads them
     by_chance: bool  #: whether the only table has probabilities, not their logs
 
+    @property
+    def is_full(self) -> bool:
+        """Whether its Gaussians have covariance matrices."""
+        return bool(self.mixtures["full_means"].shape[-1])
+
 
 def of_frames(components: Components, X: FloatArray) -> Split:
     """Return components and frames in parts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats
+from vhem._support.arrays import BoolArray, FloatArray, IntArray, floats, row_sums
 from vhem._support.errors import InputError
 from vhem._support.places import Names, check_finite
 from vhem.emissions.components import Components
@@ -110,7 +110,7 @@ def _probabilities(rows: FloatArray, used: BoolArray, columns: BoolArray, name: 
             "{place}: {name} has {value} at {column}", "{cure}",
             place=_row(names, name, k, r), name=name, value=rows[k, r, column], column=column, cure=cure,
         )  # fmt: skip
-    sums = rows @ np.ones(rows.shape[-1])  # several times faster than sum over a short axis
+    sums = row_sums(rows)
     off = np.where(used, np.abs(sums - 1), 0.0)
     if off.max() > SUM_TOLERANCE:
         k, r = (int(i) for i in np.unravel_index(np.argmax(off > SUM_TOLERANCE), off.shape))

@@ -295,12 +295,31 @@ class PackOfSize final : public Pack<Family> {
     ivec run_forward() override {
         doubtful = ivec{};
         const vec peaks = is_direct() ? vec{} : by_gaps([&](auto missing) { return densities<decltype(missing)::value>(); });
-        return (any(~ergodic) ? forward<false>(peaks) : forward<true>(peaks)) & ~doubtful;
+        if (any(~ergodic)) return forward<false, false>(peaks) & ~doubtful;
+        return by_lengths([&](auto even) { return forward<true, decltype(even)::value>(peaks); }) & ~doubtful;
+    }
+
+    // Calls work(true_type) for sequences of one length, whose frames need not be asked if they are still within it.
+    template <class Work>
+    auto by_lengths(Work work) {
+        if constexpr (States > 0)
+            if (!uneven) return work(std::true_type());
+        return work(std::false_type());
     }
 
     bool is_direct() const {
         if constexpr (kMayHaveChances) return components.is_direct() && !padded;
         return false;
+    }
+
+    // The tables that probabilities are read from and counted in; of no use unless `is_direct`.
+    auto chances() const {
+        if constexpr (kMayHaveChances) return components.chances_table();
+        else return nullptr;
+    }
+    auto counts() {
+        if constexpr (kMayHaveChances) return components.counts_table(0, 0, all_moments());
+        else return nullptr;
     }
 
     // Calls work(true_type) for frames that may have gaps, where the family computes them differently.
@@ -317,17 +336,18 @@ class PackOfSize final : public Pack<Family> {
 
     // Where every transition is possible (Ergodic), what falls below the smallest double is forgotten in one step, and
     // two frames may pass between one scaling and the next, for which the recursion has to wait.
-    template <bool Ergodic>
+    template <bool Ergodic, bool Even>
     ivec forward(vec score) {
         vec dropped = {}, first_sum = {}, product = splat(1.0);
         vec held[kKept];  // the frame's probabilities stay in registers where there are few states
-        const bool by_twos = Ergodic && !uneven, direct = is_direct();
+        const bool by_twos = Ergodic && (Even || !uneven), direct = is_direct();
+        const auto table = chances();
         for (long t = 0; t < T; ++t) {
             vec *now = alpha + t * S(), *b = gain + t * S(), total = {}, lost = {};
             vec joints[kKept], *to = States ? joints : now;
             const vec* before = States ? held : now - S();
             if constexpr (kMayHaveChances)  // here rather than before: it takes no time while the recursion waits
-                if (direct) doubtful |= components.chances_of(x + t * d, S(), b) < kLeastBest;
+                if (direct) doubtful |= table.read(x + t * d, S(), b) < kLeastBest;
             for (int s = 0; s < S(); ++s) {
                 vec p = t ? predicted(before, s) : start[s];
                 vec joint = p * b[s];
@@ -347,7 +367,7 @@ class PackOfSize final : public Pack<Family> {
                 b[s] = now[s] > 0.0 ? b[s] * inverse : vec{};
             }
             if (as_it_is) continue;
-            const ivec active = t < length;
+            const ivec active = Even ? ~ivec{} : t < length;
             product *= active ? total : splat(1.0);
             if (any(product < kSmallProduct)) {
                 score += vlog(product);
@@ -392,8 +412,8 @@ class PackOfSize final : public Pack<Family> {
     }
 
     void multiply(const vec* frame, vec* b) {
-        vec chances[kKept], top = {}, *by = States ? chances : ratio;
-        components.chances_of(frame, S(), by);
+        vec factors[kKept], top = {}, *by = States ? factors : ratio;
+        chances().read(frame, S(), by);
         for (int s = 0; s < S(); ++s) top = vmax(top, b[s] *= by[s]);
         doubtful |= top < kLeastBest;
     }
@@ -424,10 +444,18 @@ class PackOfSize final : public Pack<Family> {
     // β_t(r) = Σ_s a_rs b_s β_{t+1}(s) / Σ, for states that the forward recursion reached (of others nothing is known
     // to be small, and nothing needed: their b_s are zero). The posteriors take the place of the forward probabilities.
     void backward() override {
+        by_lengths([&](auto even) { return back<decltype(even)::value>(); });
+        for (int s = 0; s < S(); ++s) sums[s] = alpha[s];
+        by_gaps([&](auto missing) { add_all<decltype(missing)::value>(); });
+    }
+
+    template <bool Even>
+    void back() {
         for (long i = 0; i < layout.size; ++i) sums[i] = vec{};
-        vec betas[kKept], ratios[kKept], counts[kKept * kKept];
+        vec betas[kKept], ratios[kKept], moves[kKept * kKept];
         vec *later = States ? betas : beta, *weighted = States ? ratios : ratio;
-        vec* xi = States ? counts : sums + layout.trans;
+        vec* xi = States ? moves : sums + layout.trans;
+        const auto table = counts();
         for (int s = 0; s < S(); ++s) later[s] = splat(1.0);
         for (int i = 0; i < S() * S(); ++i) xi[i] = vec{};
         const bool direct = is_direct();
@@ -435,7 +463,7 @@ class PackOfSize final : public Pack<Family> {
             vec* now = alpha + t * S();
             if (t < T - 1) {
                 const vec* b = gain + (t + 1) * S();
-                const ivec goes_on = t + 1 < length;
+                const ivec goes_on = Even ? ~ivec{} : t + 1 < length;
                 for (int s = 0; s < S(); ++s) weighted[s] = goes_on ? b[s] * later[s] : vec{};
                 for (int r = 0; r < S(); ++r) {
                     vec total = trans[r * S()] * weighted[0];
@@ -444,14 +472,12 @@ class PackOfSize final : public Pack<Family> {
                     later[r] = goes_on ? total : splat(1.0);
                 }
             }
-            const ivec active = t < length;
+            const ivec active = Even ? ~ivec{} : t < length;
             for (int s = 0; s < S(); ++s) now[s] = active ? now[s] * later[s] : vec{};
             if constexpr (kMayHaveChances)  // as in `forward`
-                if (direct) components.count(0, 0, S(), x + t * d, now, all_moments());
+                if (direct) table.add(x + t * d, S(), now);
         }
         for (int i = 0; States && i < S() * S(); ++i) sums[layout.trans + i] = xi[i];
-        for (int s = 0; s < S(); ++s) sums[s] = alpha[s];
-        by_gaps([&](auto missing) { add_all<decltype(missing)::value>(); });
     }
 
     template <bool Missing>

@@ -37,8 +37,8 @@ class PointEstimates {
                 to[s] = fma(weight * hmms.sums[r * S + s], r ? old[s] : splat(1.0), more[s]);
                 total += to[s];
             }
-            const vec inverse = 1.0 / (total > 0.0 ? total : splat(1.0));
-            for (int s = 0; s < S; ++s) to[s] = total > 0.0 ? to[s] * inverse : old[s];
+            const vec by = total > 0.0 ? total : splat(1.0);  // divided by: a state that is never left stays at exactly 1
+            for (int s = 0; s < S; ++s) to[s] = total > 0.0 ? to[s] / by : old[s];
         }
         ivec near = ~ivec{};
         for (long g = 0; g < hmms.G; ++g)

@@ -120,6 +120,8 @@ inline void scatter_row(int lane, const vec* from, long n, double* out) {
 inline bool any(ivec mask) {
 #if defined(__AVX512F__)
     return _mm512_movepi64_mask((__m512i)mask);
+#elif defined(__AVX2__)
+    return _mm256_movemask_pd((__m256d)mask);
 #else
     bool found = false;
     for (int l = 0; l < kLanes; ++l) found = found || mask[l];

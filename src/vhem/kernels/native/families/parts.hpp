@@ -232,6 +232,35 @@ struct PartPrepared {
         : none(m.components.diagonal, m.K, m.S * m.M, call), triangles(m.components.full, m.K, m.S * m.M, call) {}
 };
 
+// A table of kLanes HMMs, [state][entry][lane]. Loops over frames hold it by value: members of a larger object would be
+// read again, and offsets multiplied, for every frame.
+struct TableLanes {
+    double* entries;
+    long width, code;  // numbers from one state to the next, and where in a frame the code stands
+
+    // The entries of a frame's code in n states. Returns their largest.
+    __attribute__((always_inline)) vec read(const vec* frame, int n, vec* to) const {
+        const double* from[kLanes];
+        for (int l = 0; l < kLanes; ++l) from[l] = entry(frame, l);
+        vec top = {};
+        for (int s = 0; s < n; ++s) top = vmax(top, to[s] = pick(from, s * width));
+        return top;
+    }
+
+    // Adds u of n states to the entries of a frame's code.
+    __attribute__((always_inline)) void add(const vec* frame, int n, const vec* u) const {
+        for (int l = 0; l < kLanes; ++l) {
+            double* to = entry(frame, l);
+            for (int s = 0; s < n; ++s) to[s * width] += reinterpret_cast<const double*>(u)[s * kLanes + l];
+        }
+    }
+
+  private:
+    __attribute__((always_inline)) double* entry(const vec* frame, int l) const {
+        return entries + code_of(reinterpret_cast<const double*>(frame + code)[l]) * kLanes + l;
+    }
+};
+
 // Tables of categories and rates that are learned: what comes out, and the prior as sums of pseudo-frames.
 struct PartLearning : Learning {
     double *probabilities, *coefficients;   // (K, S, 1, W), of which the tables are the logs, and (K, S, 1, D)
@@ -281,7 +310,7 @@ class PartLanes {
 
     vec log_factor(long g) { return diagonal.log_factor(g) + (all.full.d ? full.log_factor(g) : vec{}); }
 
-    // But for the probabilities of `chances_of`.
+    // But for the probabilities of the `chances_table`.
     template <bool Missing>
     __attribute__((always_inline)) vec density(int g, const vec* frame, vec log) {
         if (all.diagonal.d) log = diagonal.template density<Missing>(g, frame, log);
@@ -293,18 +322,20 @@ class PartLanes {
         return vmax(log, splat(kLeastLog));
     }
 
-    // Whether densities are times what `chances_of` says, and whether that is all there is.
+    // Whether densities are times the entries of the `chances_table`, and whether that is all there is.
     bool has_chances() const { return by_chance; }
     bool is_direct() const { return by_chance && all.d == 1; }
 
-    // The probabilities of a frame's code in n = G states. Returns their largest.
-    __attribute__((always_inline)) vec chances_of(const vec* frame, int n, vec* to) const {
-        const vec& codes = frame[all.first_code()];
-        const double* from[kLanes];
-        for (int l = 0; l < kLanes; ++l) from[l] = reinterpret_cast<const double*>(chances) + code_of(codes[l]) * kLanes + l;
-        vec top = {};
-        for (int g = 0; g < n; ++g) top = vmax(top, to[g] = pick(from, g * all.W * kLanes));
-        return top;
+    // Of no use unless it `has_chances`.
+    TableLanes chances_table() const {
+        return {reinterpret_cast<double*>(by_chance ? chances : nullptr), all.W * kLanes, all.first_code()};
+    }
+
+    // Where the codes of table i are counted, of the components from g on.
+    TableLanes counts_table(size_t i, long g, const std::array<vec*, 1>& sums) const {
+        const long first = i ? all.start[i] : 0;  // there may be no table at all
+        double* counts = reinterpret_cast<double*>(sums[0] + G * at.tables + g * all.W + first);
+        return {counts, all.W * kLanes, all.first_code() + static_cast<long>(i)};
     }
 
     template <bool Missing>
@@ -315,7 +346,7 @@ class PartLanes {
         const vec* statistics = frame + all.first_statistic();
         vec* first = to + G * at.linear + g * all.D;
         for (long j = 0; j < all.D; ++j) first[j] = fma(u, statistics[j], first[j]);
-        for (size_t i = 0; i < all.start.size(); ++i) count(i, g, 1, frame, &u, sums);
+        for (size_t i = 0; i < all.start.size(); ++i) counts_table(i, g, sums).add(frame, 1, &u);
     }
 
     // All T frames without gaps to the sums of S states, with weights [frame][state]; not for full covariances.
@@ -331,18 +362,9 @@ class PartLanes {
                 for (int s = 0; s < S; ++s) total[s] = fma(weights[t * S + s], column[t * all.d], total[s]);
             for (int s = 0; s < S; ++s) first[s * all.D + j] = total[s];
         }
-        for (size_t i = 0; i < all.start.size(); ++i)
-            for (long t = 0; t < T; ++t) count(i, 0, S, x + t * all.d, weights + t * S, sums);
-    }
-
-    // Adds the weights u of a frame's code in table i, for n components from g on.
-    __attribute__((always_inline)) void count(size_t i, long g, int n, const vec* frame, const vec* u,
-                                              const std::array<vec*, 1>& sums) const {
-        const vec& codes = frame[all.first_code() + static_cast<long>(i)];
-        double* counts = reinterpret_cast<double*>(sums[0] + G * at.tables + g * all.W + all.start[i]);
-        for (int l = 0; l < kLanes; ++l) {
-            double* to = counts + code_of(codes[l]) * kLanes + l;
-            for (int s = 0; s < n; ++s) to[s * all.W * kLanes] += reinterpret_cast<const double*>(u)[s * kLanes + l];
+        for (size_t i = 0; i < all.start.size(); ++i) {
+            const TableLanes counts = counts_table(i, 0, sums);
+            for (long t = 0; t < T; ++t) counts.add(x + t * all.d, S, weights + t * S);
         }
     }
 
