@@ -14,6 +14,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.aligned_start import averaged_by_state
 from vhem.em.genetic import Solution, Species, with_cluster
 from vhem.em.loop import Limits, run
+from vhem.em.quickened import pace, quickened
 from vhem.em.reduce import reduce_mixture, weighted_choice
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.resize import Chain, Mixture, resize, resize_mixture, stack_chains
@@ -151,14 +152,17 @@ def ward_partitions(apart: dict[str, FloatArray], n_clusters: int) -> dict[str, 
     return {name: _cut(squares, n_clusters) for name, squares in apart.items()}
 
 
-def most_comparable(tau: int, n_states: int, most: int = MOST_COMPARED, work: float = 1e10) -> int:
+def most_comparable(topology: str, tau: int, n_states: int, most: int = MOST_COMPARED, work: float = 4e9) -> int:
     """Return for how many HMMs all pairs can be compared: `most`, or fewer if that took more multiplications."""
-    return min(most, int(np.sqrt(work / (tau * 2 * n_states**3))))
+    frames = tau // pace(topology, tau)
+    return min(most, int(np.sqrt(work / (frames * 2 * n_states**3))))
 
 
 def divergences(models: Models, tau: int, n_threads: int = 1) -> FloatArray:
-    """Return the symmetrised divergences of all pairs, in SciPy's condensed form."""
-    J = expected_log_likelihood(models, models, tau, n_threads=n_threads)
+    """Return the symmetrised divergences of all pairs, in SciPy's condensed form; those of long courses roughly."""
+    times = pace(topology_of(models.startprob, models.transmat), tau)
+    models = quickened(models, times)
+    J = times * expected_log_likelihood(models, models, tau // times, n_threads=n_threads)
     loss = np.maximum(np.diagonal(J)[:, None] - J, 0.0)
     return np.asarray(squareform(loss + loss.T, checks=False))
 

@@ -188,6 +188,19 @@ def elected(candidates: list[Candidate], ward: float = 0.0) -> Candidate:
     return best._replace(responsibilities=z, weights=z.mean(axis=0))
 
 
+def followed(
+    batch: Batch, chosen: IntArray, labels: IntArray, n_clusters: int, plan: FitPlan, rng: np.random.Generator
+) -> IntArray:
+    """Return the parts of all items, given those of some: the others follow the HMMs of the parts."""
+    some = batch.take(chosen)
+    models = fit_parts(some, np.arange(len(some.groups)), labels[some.groups], n_clusters, plan, rng)
+    uniform = np.full((1, n_clusters), 1 / n_clusters)
+    problem = item_problem(batch, models, plan.n_threads)
+    every = problem.e_step(Mixtures(problem.prior.possible(models), uniform)).responsibilities.argmax(axis=1)
+    every[chosen] = labels
+    return np.asarray(every, dtype=np.int64)
+
+
 def item_problem(batch: Batch, models: Models, threads: int) -> MixtureProblem:
     """Return EM in which all sequences of an item belong to one cluster."""
     n = len(batch.ids)

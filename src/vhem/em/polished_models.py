@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vhem._support.arrays import FloatArray
-from vhem.em.cluster_starts import CenterShape, divergences, ward_partitions
+from vhem._support.arrays import FloatArray, IntArray
+from vhem.em.cluster_starts import CenterShape, divergences, most_comparable, ward_partitions
 from vhem.em.fitting import FitPlan
 from vhem.em.loop import Limits, run
-from vhem.em.polish import Polish, elected
+from vhem.em.polish import Polish, elected, followed
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.retold import retold
 from vhem.em.sharding import Shards
@@ -49,12 +49,23 @@ def polished(
     plan = _plan(base.models, shape, n_threads)
     n_varied = _VARIED if plan.shape.covariance_type == "diag" else 0
     polish = Polish(batch=batch, plan=plan, n_clusters=K, n_varied=n_varied)
-    best = elected(polish.learned(ward_partitions(_apart(base, n_threads), K), rng), _WARD)
+    best = elected(polish.learned(_partitions(base, polish, rng), rng), _WARD)
     if not gaussian:
         return PolishedModels(best.models, best.responsibilities)
     labels = best.responsibilities.argmax(axis=1)
     centers = [_center(base.take(labels == k), best.models.take([k]), n_threads) for k in range(K)]
     return PolishedModels(Models.joined(centers), best.responsibilities)
+
+
+def _partitions(base: BaseModels, polish: Polish, rng: np.random.Generator) -> dict[str, IntArray]:
+    """Return the parts of Ward's trees; of too many inputs, a sample is compared, and the others follow the parts."""
+    n, K, plan = len(base.counts), polish.n_clusters, polish.plan
+    most = max(most_comparable(plan.shape.topology, base.tau, plan.shape.n_states), 10 * K)
+    if n <= most:
+        return ward_partitions(_apart(base, plan.n_threads), K)
+    chosen = np.sort(rng.choice(n, most, replace=False))
+    found = ward_partitions(_apart(base.take(chosen), plan.n_threads), K)
+    return {name: followed(polish.batch, chosen, labels, K, plan, rng) for name, labels in found.items()}
 
 
 def _apart(base: BaseModels, n_threads: int) -> dict[str, FloatArray]:

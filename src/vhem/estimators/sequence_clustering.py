@@ -23,13 +23,15 @@ from vhem.em.cluster_starts import MOST_COMPARED, divergences, most_comparable, 
 from vhem.em.estimator import Clusterer
 from vhem.em.fitting import FitPlan, borrowed, fit_batch, refitted
 from vhem.em.grouped import Batch, Scale
-from vhem.em.mixture_starts import PARTITIONS, fit_parts
+from vhem.em.mixture_starts import PARTITIONS
 from vhem.em.mixtures import Mixtures
 from vhem.em.ordering import orders
 from vhem.em.parameters import check_parameters, documented
-from vhem.em.polish import Candidate, Polish, item_problem
+from vhem.em.polish import Candidate, Polish, followed, item_problem
 from vhem.em.pooling import learned_from
 from vhem.em.progress import Progress
+from vhem.em.quickened import quickened
+from vhem.em.shortened import Shortened
 from vhem.em.topology import topology_of
 from vhem.emissions import Components, Gaussian
 from vhem.kernels.engine import n_threads
@@ -53,7 +55,8 @@ class SequenceClustering(LabelFrame, Clusterer):
     learned by EM from the sequences themselves, with all sequences of an item kept together. Third, the same with items
     that may vary about their cluster's HMM, so that clusters are not split by differences that occur within all of
     them. Ward's tree is built for several kinds of HMMs, and all solutions vote: those that explain the sequences
-    worse count less. (Of other families than Gaussians, solutions also trade clusters.)
+    worse count less. (Of other families than Gaussians, solutions also trade clusters.) Of very many frames, a part is
+    searched for clusters, whose HMMs are then learned from all frames.
 
     Parameters
     ----------
@@ -103,7 +106,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         Adjusted Rand index between the first stage and the last: near 1, the clusters are clear; near 0, they depend on
         the method.
     lower_bound_ : float
-        What the last stage maximises.
+        What the last stage maximises; of long series, for the part of the frames that was searched.
     candidates_ : dict of str to float
         The same for every partition that was tried.
 
@@ -181,13 +184,16 @@ class SequenceClustering(LabelFrame, Clusterer):
         sequences = as_sequences(X) if hmms is None else hmms.coded(X)
         batch = Batch.of(sequences, groups, sample_weight, plan.template(sequences) if hmms is None else _like(hmms))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
-        plan = self._sized(plan, batch, hmms, rng)
-        models = {} if hmms is None else {"given": _checked_hmms(hmms, batch)}
+        plan, whole = self._sized(plan, batch, hmms, rng), batch
+        short = Shortened.of(batch, plan, self.n_clusters)
+        batch = short.batch
+        models = {} if hmms is None else {"given": quickened(_checked_hmms(hmms, batch), short.pace)}
         if hmms is None or (partition is None and self._are_like(hmms)):
-            models |= self._item_hmms(batch, plan if hmms is None else replace(plan, init=hmms), rng)
+            init: Any = "auto" if hmms is None else H3M.of_models(models["given"])
+            models |= self._item_hmms(batch, replace(plan, init=init), rng)
         channels = sequences._remembered
-        made = H3M.of_models(models[_best_known(models)], ids=batch.ids, channels=channels)
-        self.hmms_ = made.with_evidence(*batch.evidence)
+        made = short.learned_from_all(models[_best_known(models)], whole, rng) if hmms is None else hmms.parameters
+        self.hmms_ = H3M.of_models(made, ids=batch.ids, channels=channels).with_evidence(*whole.evidence)
         polish = Polish(batch=batch, plan=plan, n_clusters=self.n_clusters, tell=self._tell)
         if partition is None:
             partitions = self._partitions(batch, models, rng)
@@ -198,7 +204,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         self._tell("hmms", 0.0)
         candidates = polish.learned(partitions, rng)
         tried = polish.searched(candidates, rng) if partition is None else candidates
-        self._keep(polish.decided(tried), batch, channels)
+        self._keep(_with_all_frames(polish.decided(tried), short, whole, rng), batch, channels)
         self.candidates_ = {one.name: one.objective for one in candidates}
         return self
 
@@ -279,12 +285,15 @@ class SequenceClustering(LabelFrame, Clusterer):
     def _partitions(self, batch: Batch, models: dict[str, Models], rng: np.random.Generator) -> dict[str, IntArray]:
         """Return the distinct partitions that Ward's trees give."""
         n, tau, threads = len(batch.ids), compared_length(batch, self.topology_), n_threads(self.n_jobs)
-        most = min(_SAMPLE, max(most_comparable(tau, self.n_states_), 10 * self.n_clusters))
+        most = min(_SAMPLE, max(most_comparable(self.topology_, tau, self.n_states_), 10 * self.n_clusters))
         chosen = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
         apart = {name: divergences(items.take(chosen), tau, threads) for name, items in models.items()}
         apart["damped"] = np.log1p(apart[_best_known(models)])  # what is far from all decides less about the rest
         found = ward_partitions(apart, self.n_clusters)
-        return found if n == len(chosen) else {k: self._spread(batch, chosen, v, rng) for k, v in found.items()}
+        if n == len(chosen):
+            return found
+        plan = self._plan().with_topology(self.topology_).with_states(self.n_states_)
+        return {name: followed(batch, chosen, labels, self.n_clusters, plan, rng) for name, labels in found.items()}
 
     def _by_sequences(self, batch: Batch, plan: FitPlan, rng: np.random.Generator) -> dict[str, IntArray]:
         """Return the partitions that EM-H3M starts from; an item belongs where most of its sequences do.
@@ -307,16 +316,6 @@ class SequenceClustering(LabelFrame, Clusterer):
                 "partition must be {n:cluster number} from 0 to {last}", n=Count(n_items), last=self.n_clusters - 1
             )
         return labels.astype(np.int64)
-
-    def _spread(self, batch: Batch, chosen: IntArray, labels: IntArray, rng: np.random.Generator) -> IntArray:
-        """Let items that were not compared follow the HMMs of the parts."""
-        part, plan = batch.take(chosen), self._plan().with_topology(self.topology_).with_states(self.n_states_)
-        models = fit_parts(part, np.arange(len(part.groups)), labels[part.groups], self.n_clusters, plan, rng)
-        uniform = np.full((1, self.n_clusters), 1 / self.n_clusters)
-        problem = item_problem(batch, models, plan.n_threads)
-        every = problem.e_step(Mixtures(problem.prior.possible(models), uniform)).responsibilities.argmax(axis=1)
-        every[chosen] = labels
-        return np.asarray(every, dtype=np.int64)
 
     def _keep(self, best: Candidate, batch: Batch, channels: Channels | None) -> None:
         models, shares = best.models, best.weights
@@ -343,6 +342,19 @@ class SequenceClustering(LabelFrame, Clusterer):
     def _tell(self, stage: str, bound: float) -> None:
         if self.callback is not None:
             self.callback(Progress(0, stage, 0, bound, False, 1))
+
+
+def _with_all_frames(best: Candidate, short: Shortened, whole: Batch, rng: np.random.Generator) -> Candidate:
+    """Return the clusters found in a part of the frames with HMMs learned from all frames of their items."""
+    if short.step == 1:
+        return best
+    labels = best.responsibilities.argmax(axis=1)
+    parts, own = np.unique(labels, return_inverse=True)
+    order = np.argsort(own[whole.groups], kind="stable")
+    groups = whole.cut(order, whole.lengths[order], own[whole.groups[order]], list(parts))
+    models = best.models.copy()
+    models.put(parts, short.learned_from_all(best.models.take(parts), groups, rng))
+    return best._replace(models=models)
 
 
 def _checked_hmms(hmms: H3M, batch: Batch) -> Models:

@@ -35,6 +35,11 @@ struct Household {
     }
 };
 
+// States begin … end - 1.
+struct Range {
+    int begin, end;
+};
+
 // The HMMs of kLanes pairs, and the sums that an E-step makes for them.
 template <class Family>
 struct HMMLanes {
@@ -48,6 +53,7 @@ struct HMMLanes {
     ivec ergodic;
     vec least;    // what a probability must exceed to count as lost when it is dropped
     bool padded;  // whether there are states that only pad
+    std::vector<Range> into, out_of;  // of every state: the states before and after it, in any lane
 
     HMMLanes(const Models<Family>& models, const typename Family::Prepared& prepared, const typename Family::Anchors& anchors)
         : a(models), S(static_cast<int>(a.S)), M(static_cast<int>(a.M)), layout(models), G(S * M),
@@ -57,6 +63,7 @@ struct HMMLanes {
         auto take = [&](long n) { return std::exchange(at, at + n); };
         start = take(S), trans = take(S * S), factor = take(G), used = take(G), sums = take(layout.size);
         beta = take(S), ratio = take(S);
+        into.resize(S), out_of.resize(S);
         components.place(at);
     }
 
@@ -74,6 +81,7 @@ struct HMMLanes {
             if (M > 1) factor[g] += vlog(used[g] > 0.0 ? used[g] : splat(1.0));
             factor[g] = used[g] > 0.0 ? factor[g] : splat(kLogZero);
         }
+        find_neighbours();
     }
 
     // To be called after parameters were changed (one component per state).
@@ -87,6 +95,7 @@ struct HMMLanes {
         }
         ergodic = low >= kErgodic;
         least = tiny ? splat(-1.0) : vec{};
+        find_neighbours();
     }
 
     std::array<vec*, Family::kMoments> all_moments() {
@@ -97,6 +106,22 @@ struct HMMLanes {
 
   private:
     VecArray memory;
+
+    // In left-right models these are few.
+    void find_neighbours() {
+        for (int s = 0; s < S; ++s) {
+            into[s] = narrowed([&](int r) { return any(trans[r * S + s] > 0.0); });
+            out_of[s] = narrowed([&](int r) { return any(trans[s * S + r] > 0.0); });
+        }
+    }
+
+    template <class Leads>
+    Range narrowed(Leads leads) const {
+        Range all{0, S};
+        while (all.begin < all.end - 1 && !leads(all.begin)) ++all.begin;
+        while (all.begin < all.end - 1 && !leads(all.end - 1)) --all.end;
+        return all;
+    }
 
     void judge_transitions(int l, long k) {
         bool all = true, tiny = false;
@@ -275,7 +300,7 @@ class PackOfSize final : public Pack<Family> {
     using Base::a, Base::d, Base::worker, Base::layout, Base::G, Base::components, Base::all_moments;
     using Base::start, Base::trans, Base::factor, Base::used, Base::sums, Base::beta, Base::ratio;
     using Base::x, Base::alpha, Base::gain, Base::share, Base::T, Base::length, Base::log_likelihood;
-    using Base::ergodic, Base::least, Base::missing, Base::padded, Base::uneven;
+    using Base::ergodic, Base::least, Base::missing, Base::padded, Base::uneven, Base::into, Base::out_of;
 
   public:
     using Base::Base;
@@ -381,8 +406,9 @@ class PackOfSize final : public Pack<Family> {
     }
 
     vec predicted(const vec* before, int s) const {
-        vec p = before[0] * trans[s];
-        for (int r = 1; r < S(); ++r) p = fma(before[r], trans[r * S() + s], p);
+        const auto [begin, end] = States ? Range{0, States} : into[s];
+        vec p = before[begin] * trans[begin * S() + s];
+        for (int r = begin + 1; r < end; ++r) p = fma(before[r], trans[r * S() + s], p);
         return p;
     }
 
@@ -466,9 +492,10 @@ class PackOfSize final : public Pack<Family> {
                 const ivec goes_on = Even ? ~ivec{} : t + 1 < length;
                 for (int s = 0; s < S(); ++s) weighted[s] = goes_on ? b[s] * later[s] : vec{};
                 for (int r = 0; r < S(); ++r) {
-                    vec total = trans[r * S()] * weighted[0];
-                    for (int s = 1; s < S(); ++s) total = fma(trans[r * S() + s], weighted[s], total);
-                    for (int s = 0; s < S(); ++s) xi[r * S() + s] = fma(now[r], weighted[s], xi[r * S() + s]);
+                    const auto [begin, end] = States ? Range{0, States} : out_of[r];
+                    vec total = trans[r * S() + begin] * weighted[begin];
+                    for (int s = begin + 1; s < end; ++s) total = fma(trans[r * S() + s], weighted[s], total);
+                    for (int s = begin; s < end; ++s) xi[r * S() + s] = fma(now[r], weighted[s], xi[r * S() + s]);
                     later[r] = goes_on ? total : splat(1.0);
                 }
             }

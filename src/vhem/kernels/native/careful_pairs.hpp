@@ -40,15 +40,27 @@ struct Ways {
 
 struct CarefulPack : Pack {
     Ways ways;
+
+    // In a left-right model few base states may follow one, and they are neighbours.
+    void find_followers() {
+        for (int b = 0; b < B; ++b) {
+            int from = 0, to = B;
+            while (from < to - 1 && !(largest(A_b[b * B + from]) > 0)) ++from;
+            while (to - 1 > from && !(largest(A_b[b * B + to - 1]) > 0)) --to;
+            first[b] = from, beyond[b] = to;
+        }
+    }
 };
+
+constexpr double kNoAddend = -40;  // 1 + exp of this or less is 1
 
 // T(γ,ρ) = logsumexp_σ( log a_ρσ + Y(γ,σ) ) over n ways, with a maximum of its own for every (γ,ρ).
 inline vec log_sum(const vec* log_a, const int* to, const vec* y, int n) {
     vec top = log_a[0] + y[to[0]];
     if (n == 1) return top;
     if (n == 2) {
-        const vec other = log_a[1] + y[to[1]], high = vmax(top, other);
-        return high + vlog(1.0 + vexp(vmin(top, other) - high));
+        const vec other = log_a[1] + y[to[1]], high = vmax(top, other), behind = vmin(top, other) - high;
+        return largest(behind) < kNoAddend ? high : high + vlog(1.0 + vexp(behind));
     }
     vec sum = {};
     for (int w = 1; w < n; ++w) top = vmax(top, log_a[w] + y[to[w]]);
@@ -111,6 +123,7 @@ inline void backward_careful(CarefulPack& p, int tau, bool early_stop, Worker& w
     p.stretch = 0;
     p.tape.begin(B * R, B * R, tau - 1);
     p.ways.find(p);
+    p.find_followers();
     for (int e = 0; e < B * R; ++e) drift[e] = vec{};
     for (int b = 0; b < B; ++b) p.m[b] = split_row(p.E + b * R, R, p.Y + b * R);
     int k = 0;

@@ -27,6 +27,7 @@ struct Pack {
     int stretch = 0;                             // steps replaced by the stationary stretch
     Tape tape;                                   // W and Q (in logs: Y and T) of every step
     VecArray scratch;                            // of stationary_share() and forward_stretch()
+    std::vector<int> first, beyond;              // of the base states that may follow β: all, unless somebody looked closer
 
     // With several pieces per base state, ν̂ has a row for each of them.
     void reserve(int b, int r, int pieces = 1) {
@@ -34,6 +35,7 @@ struct Pack {
         R = r;
         const int bb = b * b, rr = r * r, br = b * r;
         n_sums = pieces * br + rr;
+        first.assign(b, 0), beyond.assign(b, b);
         memory_.resize(static_cast<size_t>(4 * b + 2 * r + bb + rr + 5 * br + n_sums));
         vec* p = memory_.data();
         auto take = [&](vec*& field, int n) { field = p, p += n; };
@@ -83,11 +85,12 @@ inline vec advance(Pack& p, vec* row, vec* next_m) {
     const int B = p.B, R = RT ? RT : p.R;
     vec change = {};
     for (int b = 0; b < B; ++b) {
-        combine<RT>(R, B, p.A_b + b * B, 1, p.T, R, [&](int c) { return p.E[b * R + c]; },
+        const int from = p.first[b], to = p.beyond[b];
+        combine<RT>(R, to - from, p.A_b + b * B + from, 1, p.T + from * R, R, [&](int c) { return p.E[b * R + c]; },
                     [&](int c, vec v) { row[c] = v; });
         vec top = row[0], carried = {};
         for (int c = 1; c < R; ++c) top = vmax(top, row[c]);
-        for (int k = 0; k < B; ++k) carried = fma(p.A_b[b * B + k], p.m[k], carried);
+        for (int k = from; k < to; ++k) carried = fma(p.A_b[b * B + k], p.m[k], carried);
         for (int c = 0; c < R; ++c) {
             const vec y = row[c] - top;
             if (kWatched) change = vmax(change, fma(splat(kRoundingOfLogs), y, vabs(y - p.Y[b * R + c])));  // y ≤ 0
