@@ -152,10 +152,15 @@ def ward_partitions(apart: dict[str, FloatArray], n_clusters: int) -> dict[str, 
     return {name: _cut(squares, n_clusters) for name, squares in apart.items()}
 
 
-def most_comparable(topology: str, tau: int, n_states: int, most: int = MOST_COMPARED, work: float = 4e9) -> int:
-    """Return for how many HMMs all pairs can be compared: `most`, or fewer if that took more multiplications."""
-    frames = tau // pace(topology, tau)
-    return min(most, int(np.sqrt(work / (frames * 2 * n_states**3))))
+def most_comparable(
+    topology: str, tau: int, n_states: int, most: int = MOST_COMPARED, work: float | None = None
+) -> int:
+    """Return for how many HMMs all pairs can be compared: `most`, or fewer if that took more multiplications.
+
+    For left-right HMMs there are logarithms beside these, so fewer are made by default.
+    """
+    frames, by_default = tau // pace(topology, tau), 1e10 if topology == "ergodic" else 4e9
+    return min(most, int(np.sqrt((work or by_default) / (frames * 2 * n_states**3))))
 
 
 def divergences(models: Models, tau: int, n_threads: int = 1) -> FloatArray:

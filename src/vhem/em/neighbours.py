@@ -15,14 +15,14 @@ from vhem.kernels.counting import Pairs, log_likelihoods
 from vhem.kernels.models import Models
 
 _MOST_HMMS = 100  # among which neighbours are looked for
-_LEAST_HMMS, _MUCH_WORK = 20, 2e7  # among which neighbours are looked for if frames × HMMs × states were more
+_LEAST_HMMS, _MUCH_WORK = 20, 1e5  # among which they are, if frames of an item × HMMs × states were more than this
 _MOST_FRAMES = 200  # of each item, by which HMMs are compared
 
 
 def neighbours(batch: Batch, models: Models, rng: np.random.Generator, n_threads: int = 1) -> IntArray:
     """Return, for every item, the other item whose HMM explains its sequences best; of many items, one of a sample."""
     n, begun = len(models), _beginnings(batch)
-    most = int(np.clip(_MUCH_WORK / (len(begun.X) * models.shape[1]), _LEAST_HMMS, _MOST_HMMS))
+    most = int(np.clip(_MUCH_WORK * n / (len(begun.X) * models.shape[1]), _LEAST_HMMS, _MOST_HMMS))
     pool = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
     L = _likelihoods(begun, models.take(pool), n_threads)
     L[pool, np.arange(len(pool))] = -np.inf

@@ -58,10 +58,10 @@ def polished(
 
 
 def _partitions(base: BaseModels, polish: Polish, rng: np.random.Generator) -> dict[str, IntArray]:
-    """Return the parts of Ward's trees; of too many inputs, a sample is compared, and the others follow the parts."""
-    n, K, plan = len(base.counts), polish.n_clusters, polish.plan
-    most = max(most_comparable(plan.shape.topology, base.tau, plan.shape.n_states), 10 * K)
-    if n <= most:
+    """Return the parts of Ward's trees; of too many left-right inputs a sample is compared, and the others follow."""
+    n, K, plan, topology = len(base.counts), polish.n_clusters, polish.plan, polish.plan.shape.topology
+    most = max(most_comparable(topology, base.tau, plan.shape.n_states), 10 * K)
+    if n <= most or topology == "ergodic":
         return ward_partitions(_apart(base, plan.n_threads), K)
     chosen = np.sort(rng.choice(n, most, replace=False))
     found = ward_partitions(_apart(base.take(chosen), plan.n_threads), K)
