@@ -221,6 +221,32 @@ def test_many_systems_share_sequences_of_all_lengths(noise, offset):
         np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9 * np.abs(other).max())
 
 
+def test_a_system_with_next_to_no_share_has_its_own_sums():
+    """What cannot show is left out, by what a system has, not by what there is."""
+    if engine().module is None:
+        pytest.skip("the NumPy engine is what is compared with")
+    systems, weights = random_systems(26, 3, 2, 3), np.array([1.0, 1e-40, 1e-290])
+    X, offsets = np.random.default_rng(3).normal(size=(300, 3)), 10 * np.arange(31)
+    (_, found, z), (_, truth, _) = (e.e_step(systems, weights, X, offsets) for e in (lds, reference_lds))
+    assert np.log10(z.sum(axis=0))[1:] == pytest.approx([-40, -290], abs=15)
+    for one, other in zip(found[4:], truth[4:], strict=True):
+        for k in range(3):
+            np.testing.assert_allclose(one[k], other[k], rtol=1e-9, atol=1e-9 * np.abs(other[k]).max())
+
+
+@pytest.mark.parametrize("tau", [1, 2, 3, 150])
+@pytest.mark.parametrize("noise", [1e-6, 1.0, 1e8, np.inf])
+def test_pairs_see_nearly_all_or_next_to_nothing(noise, tau):
+    """The less is seen, the longer it takes until frames forget the beginning and the end; infinite: nothing is."""
+    if engine().module is None:
+        pytest.skip("the NumPy engine is what is compared with")
+    base, reduced = random_systems(27, 6, 3, 5, 0.95), random_systems(28, 3, 2, 5, 0.98)
+    seen = (0.0 * reduced.C, reduced.R) if noise == np.inf else (reduced.C, noise * reduced.R)
+    reduced = reduced._replace(C=seen[0], R=seen[1])
+    found, truth = (e.expected_log_likelihood(base, reduced, tau) for e in (lds_pairs, reference_pairs))
+    np.testing.assert_allclose(found, truth, rtol=1e-9)
+
+
 @pytest.mark.parametrize("radius", [0.5, 0.99, 1.02])
 def test_engines_agree_over_long_sequences(radius):
     """The compiled engine leaves out steps that change nothing, where there are any."""

@@ -31,45 +31,58 @@ View<E> transposed(const E* at, long columns) {
 
 enum class Put { kSet, kAdd, kSubtract };
 
-// I rows and J columns of a product, which stay in registers.
+// What a sum does to the place that it is for.
+inline vec put_into(vec place, vec sum, Put put) { return put == Put::kAdd ? place + sum : place - sum; }
+
+// I rows and J columns of a product, which stay in registers. (An initialiser `= {}` would be a call to clear memory, which
+// takes longer than the product, and leave the sums there; views as arguments would be written to the stack and read back.)
 template <int I, int J, class A, class B>
-inline void product_block(vec* out, long step, View<A> a, View<B> b, long depth, Put put) {
-    vec sums[I][J] = {};
-    if (put != Put::kSet)
-        for (int i = 0; i < I; ++i)
-            for (int j = 0; j < J; ++j) sums[i][j] = put == Put::kAdd ? out[i * step + j] : -out[i * step + j];
-    for (long l = 0; l < depth; ++l, a.at += a.col, b.at += b.row) {
+void product_block(vec* out, long step, const A* a, const B* b, long a_row, long a_col, long b_row, long b_col, long depth,
+                   Put put) {
+    vec sums[I][J];
+    for (int i = 0; i < I; ++i)
+        for (int j = 0; j < J; ++j) sums[i][j] = vec{};
+    for (long l = 0; l < depth; ++l, a += a_col, b += b_row) {
         vec right[J];
-        for (int j = 0; j < J; ++j) right[j] = wide(b.at[j * b.col]);
+        for (int j = 0; j < J; ++j) right[j] = wide(b[j * b_col]);
         for (int i = 0; i < I; ++i) {
-            const vec left = wide(a.at[i * a.row]);
+            const vec left = wide(a[i * a_row]);
             for (int j = 0; j < J; ++j) sums[i][j] = fma(left, right[j], sums[i][j]);
         }
     }
-    for (int i = 0; i < I; ++i)
-        for (int j = 0; j < J; ++j) out[i * step + j] = put == Put::kSubtract ? -sums[i][j] : sums[i][j];
+    if (put == Put::kSet) {
+        for (int i = 0; i < I; ++i)
+            for (int j = 0; j < J; ++j) out[i * step + j] = sums[i][j];
+    } else {
+        for (int i = 0; i < I; ++i)
+            for (int j = 0; j < J; ++j) out[i * step + j] = put_into(out[i * step + j], sums[i][j], put);
+    }
 }
 
 template <int I, class A, class B>
-void product_rows(vec* out, long step, View<A> a, View<B> b, long depth, long columns, Put put) {
+inline void product_rows(vec* out, long step, const A* a, const View<B>& b, long a_row, long a_col, long depth, long columns,
+                         Put put) {
+    const B* from = b.at;
     long j = 0;
-    for (; j + 4 <= columns; j += 4, b.at += 4 * b.col) product_block<I, 4>(out + j, step, a, b, depth, put);
-    if (columns - j == 3) product_block<I, 3>(out + j, step, a, b, depth, put);
-    if (columns - j == 2) product_block<I, 2>(out + j, step, a, b, depth, put);
-    if (columns - j == 1) product_block<I, 1>(out + j, step, a, b, depth, put);
+    for (; j + 4 <= columns; j += 4, from += 4 * b.col)
+        product_block<I, 4>(out + j, step, a, from, a_row, a_col, b.row, b.col, depth, put);
+    if (columns - j == 3) product_block<I, 3>(out + j, step, a, from, a_row, a_col, b.row, b.col, depth, put);
+    if (columns - j == 2) product_block<I, 2>(out + j, step, a, from, a_row, a_col, b.row, b.col, depth, put);
+    if (columns - j == 1) product_block<I, 1>(out + j, step, a, from, a_row, a_col, b.row, b.col, depth, put);
 }
 
 // out = a b, or added to it, or taken from it; rows of `out` are `step` apart. `out` must be neither a nor b.
 template <class A, class B>
-__attribute__((noinline)) void product(vec* out, long step, View<A> a, View<B> b, long rows, long depth, long columns,
-                                       Put put = Put::kSet) {
+__attribute__((noinline)) void product(vec* out, long step, const View<A>& a, const View<B>& b, long rows, long depth,
+                                       long columns, Put put = Put::kSet) {
     constexpr int kRows = kLanes == 8 ? 4 : 2;  // as many registers as there are
+    const A* from = a.at;
     long i = 0;
-    for (; i + kRows <= rows; i += kRows, a.at += kRows * a.row, out += kRows * step)
-        product_rows<kRows>(out, step, a, b, depth, columns, put);
-    if (kRows > 2 && rows - i == 3) product_rows<kRows == 4 ? 3 : 1>(out, step, a, b, depth, columns, put);
-    if (kRows > 2 && rows - i == 2) product_rows<kRows == 4 ? 2 : 1>(out, step, a, b, depth, columns, put);
-    if (rows - i == 1) product_rows<1>(out, step, a, b, depth, columns, put);
+    for (; i + kRows <= rows; i += kRows, from += kRows * a.row, out += kRows * step)
+        product_rows<kRows>(out, step, from, b, a.row, a.col, depth, columns, put);
+    if (kRows > 2 && rows - i == 3) product_rows<kRows == 4 ? 3 : 1>(out, step, from, b, a.row, a.col, depth, columns, put);
+    if (kRows > 2 && rows - i == 2) product_rows<kRows == 4 ? 2 : 1>(out, step, from, b, a.row, a.col, depth, columns, put);
+    if (rows - i == 1) product_rows<1>(out, step, from, b, a.row, a.col, depth, columns, put);
 }
 
 // The same for a product that is symmetric: the lower triangle, and some of what is beside it.
@@ -88,12 +101,11 @@ void product(vec* out, View<A> a, View<B> b, long n, Put put = Put::kSet) {
 
 template <int I, class M>
 inline void times_rows(vec* out, View<M> a, const vec* x, long n, Put put) {
-    vec sums[I] = {};
-    if (put != Put::kSet)
-        for (int i = 0; i < I; ++i) sums[i] = put == Put::kAdd ? out[i] : -out[i];
+    vec sums[I];
+    for (int i = 0; i < I; ++i) sums[i] = vec{};
     for (long j = 0; j < n; ++j, a.at += a.col)
         for (int i = 0; i < I; ++i) sums[i] = fma(wide(a.at[i * a.row]), x[j], sums[i]);
-    for (int i = 0; i < I; ++i) out[i] = put == Put::kSubtract ? -sums[i] : sums[i];
+    for (int i = 0; i < I; ++i) out[i] = put == Put::kSet ? sums[i] : put_into(out[i], sums[i], put);
 }
 
 // out = a x, or added to it, or taken from it, of a square matrix and a vector.

@@ -185,11 +185,23 @@ class Course {
 
     vec apart(long j) const { return apart_[j]; }
 
-    template <class Covariances>
-    void filter(Frames& frames, Covariances& f) {
+    // P of a block of frames.
+    void project(Frames& frames) {
         for (long t = 0; t < frames.n; ++t) std::copy_n(shift_, s.n, projected_ + t * s.n);
         product(projected_, s.n, view(frames.at(frames.first), s.d), view(s.CR.data(), s.n), frames.n, s.d, s.n, Put::kAdd);
-        for (long t = 0; t < frames.n; ++t) step(frames.first + t, projected_ + t * s.n, f);
+    }
+
+    // The filter over a block of frames.
+    template <class Covariances>
+    void filter(Frames& frames, Covariances& f) {
+        project(frames);
+        for (long t = frames.first; t < frames.first + frames.n; ++t) step(t, frames, f);
+    }
+
+    // Its step at frame t of the block that was projected.
+    template <class Covariances>
+    void step(long t, const Frames& frames, Covariances& f) {
+        step(t, projected_ + (t - frames.first) * s.n, f);
     }
 
     // log p(y) of every lane, after all frames. Where little is left of the squares, or values are missing, they are made anew.
@@ -387,10 +399,11 @@ class Kalman {
         std::iota(order.begin(), order.end(), 0);
         std::vector<char> broken(sequences.n);
         for (long i = 0; i < sequences.n; ++i) {
-            double zero = 0;  // or NaN: quicker than to look at one number after the other
-            const double *begin = sequences.begin(i), *end = sequences.begin(i + 1);
-            for (const double* y = begin; y < end; y += kLanes) zero += sum(0.0 * load_partial(y, static_cast<int>(std::min<long>(kLanes, end - y))));
-            broken[i] = zero != zero;
+            vec zero = {};  // or NaN: quicker than to look at one number after the other
+            const double *y = sequences.begin(i), *end = sequences.begin(i + 1);
+            for (; y + kLanes <= end; y += kLanes) zero += 0.0 * load(y);
+            if (y < end) zero += 0.0 * load_partial(y, static_cast<int>(end - y));
+            broken[i] = any(zero != zero);
         }
         std::stable_sort(order.begin(), order.end(), [&](long a, long b) {
             return broken[a] != broken[b] ? broken[a] < broken[b] : sequences.length(a) > sequences.length(b);
@@ -411,8 +424,10 @@ class Kalman {
         });
     }
 
-    // The same, z_ik ∝ ω_k p(y_i | k), (n, K), and the sums with these weights.
+    // The same, z_ik ∝ ω_k p(y_i | k), (n, K), and the sums with these weights. Sequences that cannot show in a system's sums,
+    // by what it has of those before, are left out.
     void add_up(const double* log_weights, double* scores, double* z, const SystemSums& sums) {
+        std::vector<double> mass(K());
         std::vector<std::unique_ptr<LaneSums>> lanes;
         std::vector<std::vector<double>> ends(K(), std::vector<double>(whole ? sequences.length(order[0]) : 0));
         for (const System& s : systems) lanes.emplace_back(new LaneSums(s));
@@ -424,7 +439,8 @@ class Kalman {
             for (long k = 0; k < K(); ++k) {
                 vec w = {};
                 for (int l = 0; l < bundle.lanes; ++l) w[l] = z[bundle.sequence[l] * K() + k];
-                if (any(w > 0.0)) shares.push_back({k, w, *courses[k], *lanes[k]});
+                mass[k] += sum(w);
+                if (any(w > kNegligibleShare * mass[k] / static_cast<double>(sequences.n))) shares.push_back({k, w, *courses[k], *lanes[k]});
             }
             if (!gaps) return add_shared(bundle, frames, shares, ends);
             for (const Share& share : shares) add_own(bundle, share);
@@ -496,7 +512,9 @@ class Kalman {
         }
         for (long k = from; k < to; ++k) courses.emplace_back(new Course(systems[k], bundle, frames));
         frames.each_block(call.caller, [&] {
-            for (long k = from; k < to; ++k) courses[k - from]->filter(frames, filters[k]);
+            for (std::unique_ptr<Course>& course : courses) course->project(frames);
+            for (long t = frames.first; t < frames.first + frames.n; ++t)  // systems in turns: each waits for its last frame
+                for (long k = from; k < to; ++k) courses[k - from]->step(t, frames, filters[k]);
         });
         for (long k = from; k < to; ++k) put(bundle, courses[k - from]->score(frames, false, nothing.data()), scores + k, K());
         return courses;

@@ -48,7 +48,7 @@ struct SystemSums {
 namespace {
 
 constexpr double kSteady = 4e-15;  // change in one step, relative to the largest alike, that is rounding
-constexpr double kNegligibleShare = 1e-18;  // of a base system in a cluster, relative to the average: without effect
+constexpr double kNegligibleShare = 1e-18;  // of a sequence or base system, relative to the average: without effect
 
 // One system, and what follows from it alone.
 struct System {

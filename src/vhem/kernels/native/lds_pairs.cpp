@@ -1,119 +1,51 @@
-// Expectations between linear dynamical systems: kLanes base systems at a time under one reduced system.
-//
-// Equations are those of reference/lds_pairs.py. There s = [x^b; x̂^r; 1]; here the constant is one more state of the base
-// system, so that s = [z; x̂] with z = [x^b; 1] of p = n_b + 1 dimensions and x̂ of n, and H = [C, -C_r] with C = [C_b, h].
+// Expectations between linear dynamical systems: the sums of the M-step, kLanes base systems at a time under one reduced
+// system, and the calls from Python. Symbols are those of lds_bases.hpp, equations those of reference/lds_pairs.py.
 #include <memory>
 #include <numeric>
 
-#include "lds.hpp"
+#include "lds_scores.hpp"
 
 namespace {
-
-// The base systems of a pack, with the constant as their last state.
-struct Bases {
-    const long d, p, tau;
-    VecArray A, Q, C, R, seconds;  // (p, p), (p, p), (d, p), (d,), (tau, p, p) E[z_t z_tᵀ]
-    VecArray for_pairs;            // memory of the packs that they are in
-
-    Bases(const Systems& s, long tau) : d(s.d), p(s.n + 1), tau(tau) {
-        A.resize(p * p), Q.resize(p * p), C.resize(d * p), R.resize(d), seconds.resize((tau + 1) * p * p);
-    }
-
-    // What belongs to the base systems alone.
-    void load(const Systems& s, const long* chosen) {
-        const long n = s.n;
-        for (int l = 0; l < kLanes; ++l) {
-            const long k = chosen[l];
-            auto mean = [&](long i) { return i < n ? s.mean[k * n + i] : 1.0; };
-            for (long i = 0; i < p; ++i)
-                for (long j = 0; j < p; ++j) {
-                    const bool inner = i < n && j < n;
-                    const long from = k * n * n + i * n + j, to = i * p + j;
-                    A.data()[to][l] = inner ? s.A[from] : i == j;
-                    Q.data()[to][l] = inner ? s.Q[from] : 0.0;
-                    seconds.data()[to][l] = mean(i) * mean(j) + (inner ? s.covar[from] : 0.0);
-                }
-            for (long j = 0; j < d; ++j) {
-                for (long i = 0; i < n; ++i) C.data()[j * p + i][l] = s.C[(k * d + j) * n + i];
-                R.data()[j][l] = s.R[k * d + j];
-            }
-        }
-        vec* scratch = seconds.data() + tau * p * p;
-        for (long t = 0; t + 1 < tau; ++t) {
-            vec *S = seconds.data() + t * p * p, *next = S + p * p;
-            product(scratch, view(A.data(), p), view(S, p), p);
-            lower_product(next, p, view(scratch, p), transposed(A.data(), p), p, p);
-            for (long i = 0; i < p; ++i)
-                for (long j = 0; j <= i; ++j) next[j * p + i] = next[i * p + j] += Q.data()[i * p + j];
-        }
-    }
-
-    // Observations are taken about the reduced system's ȳ.
-    void compare_with(const Systems& s, const System& reduced, const long* chosen) {
-        for (int l = 0; l < kLanes; ++l)
-            for (long j = 0; j < d; ++j) C.data()[j * p + p - 1][l] = s.offset[chosen[l] * d + j] - reduced.offset[j];
-    }
-};
-
-// Registers under names, in one piece of memory.
-class Registers {
-    VecArray all_;
-    long used_ = 0;
-
-  public:
-    explicit Registers(long size) { all_.resize(size); }
-    vec* take(long size) {
-        vec* at = all_.data() + used_;
-        used_ += size;
-        std::fill_n(at, size, vec{});
-        return at;
-    }
-};
 
 // One pack of pairs.
 class Pack {
     const System& r;
-    Filter& f;
+    const Filter& f;
     Bases& b;
     Worker& worker;
     const long n, p, m, tau;
     VecArray& seconds;  // (tau, m, m) E[s_t s_tᵀ]
     Registers room;
-    vec *WH, *HRH, *noise;                   // (n, m), (m, m), (n, n): of the pair
-    vec *K, *F, *UWH, *weighed, *shock, *G;  // of a frame: (n, m) filtered, A K, U WH; (m, m); (n, n) twice
+    vec *WH, *noise;               // (n, m), (n, n): of the pair
+    vec *K, *F, *UWH, *shock, *G;  // of a frame: (n, m) filtered, A K, U WH; (n, n) twice
     vec *wide_a, *wide_b, *square_a, *square_b, *tall;
-    vec own_noise = {}, frame_constant = {};
     long prepared = -1;
 
   public:
     vec *before, *last, *lag, *wx, *first_second, *xs, *ss;  // sums over t: (n, n) five times, (n, m), (m, m)
     vec *Phi, *Psi, *M, *smoothed;
 
-    Pack(const System& r, Filter& f, Bases& b, long tau, Worker& worker)
+    Pack(const System& r, const Filter& f, Bases& b, long tau, Worker& worker)
         : r(r), f(f), b(b), worker(worker), n(r.n), p(b.p), m(p + n), tau(tau),
-          seconds(b.for_pairs), room(10 * n * m + 11 * n * n + 4 * m * m) {
+          seconds(b.for_pairs), room(10 * n * m + 11 * n * n + 2 * m * m) {
         for (vec** at : {&WH, &K, &F, &UWH, &wide_a, &wide_b, &xs, &Phi, &M, &smoothed}) *at = room.take(n * m);
         for (vec** at : {&noise, &shock, &G, &square_a, &square_b, &before, &last, &lag, &wx, &first_second, &Psi})
             *at = room.take(n * n);
-        for (vec** at : {&HRH, &weighed, &ss, &tall}) *at = room.take(m * m);
-        compare();
+        for (vec** at : {&ss, &tall}) *at = room.take(m * m);
+        b.seen_by(r, WH, m, noise);
+        for (long i = 0; i < n; ++i)
+            for (long j = 0; j < n; ++j) WH[i * m + p + j] = splat(-r.D[i * n + j]);
     }
 
-    // E_b[log p(y_1:τ | r)] of every lane; E[s_t s_tᵀ] is kept for `backward` if wanted.
-    vec forward(bool keep) {
-        seconds.resize((keep ? tau : 2) * m * m);
-        vec score = {}, *S = seconds.data();
-        begin(S);
-        for (long t = 0; t < tau; ++t) {
+    // E[s_t s_tᵀ] of every frame.
+    void forward() {
+        seconds.resize(tau * m * m);
+        begin(second(0));
+        for (long t = 0; t + 1 < tau; ++t) {
             worker.checkpoint_at(t);
             prepare(t);
-            score -= 0.5 * (frame_constant + trace(S));
-            if (t + 1 == tau) break;
-            vec* next = seconds.data() + (keep ? t + 1 : (t + 1) % 2) * m * m;
-            step(t, S, next);
-            S = next;
+            step(t, second(t), second(t + 1));
         }
-        return score;
     }
 
     // From the last frame to the first. Φ and Ψ converge: once a step changes them by rounding alone, all frames whose
@@ -173,31 +105,6 @@ class Pack {
 
     vec* second(long t) { return seconds.data() + t * m * m; }
 
-    // WH = C_rᵀ R_r⁻¹ H, HRH = Hᵀ R_r⁻¹ H and C_rᵀ R_r⁻¹ R_b R_r⁻¹ C_r.
-    void compare() {
-        const long d = r.d;
-        VecArray scaled;
-        scaled.resize(d * (p + n));
-        vec *RC = scaled.data(), *RW = RC + d * p;
-        const vec* C = b.C.data();
-        for (long j = 0; j < d; ++j) {
-            own_noise += b.R.data()[j] / r.R[j];
-            for (long i = 0; i < p; ++i) RC[j * p + i] = C[j * p + i] / r.R[j];
-            for (long i = 0; i < n; ++i) RW[j * n + i] = b.R.data()[j] * r.CR[j * n + i];
-        }
-        const View<double> W = transposed(r.CR.data(), n);
-        product(WH, m, W, view(C, p), n, d, p);
-        product(noise, n, W, view(RW, n), n, d, n);
-        product(HRH, m, transposed(C, p), view(RC, p), p, d, p);
-        for (long i = 0; i < n; ++i) {
-            for (long j = 0; j < n; ++j) {
-                WH[i * m + p + j] = splat(-r.D[i * n + j]);
-                HRH[(p + i) * m + p + j] = splat(r.D[i * n + j]);
-            }
-            for (long j = 0; j < p; ++j) HRH[(p + i) * m + j] = HRH[j * m + p + i] = -WH[i * m + j];
-        }
-    }
-
     // E[s_1 s_1ᵀ]
     void begin(vec* S) {
         const vec* z = b.seconds.data();
@@ -216,25 +123,12 @@ class Pack {
         prepared = t;
         const double *Vf = f.part(t, kVf), *gain = f.part(t, kGain);
         product(K, m, view(Vf, n), view(WH, m), n, n, m);
-        std::copy_n(HRH, m * m, weighed);
-        product(weighed, m, transposed(WH, m), view(K, m), m, n, m, Put::kSubtract);
-        for (long i = 0; i < m; ++i)
-            for (long j = 0; j < i; ++j) weighed[i * m + j] *= 2.0;
         for (long i = 0; i < n; ++i) K[i * m + p + i] += 1.0;
         product(F, m, view(r.A, n), view(K, m), n, n, m);
         product(UWH, m, view(f.part(t, kU), n), view(WH, m), n, n, m);
         product(square_a, view(gain, n), view(noise, n), n);
         product(shock, view(square_a, n), transposed(gain, n), n);
         product(G, view(square_a, n), view(Vf, n), n);
-        frame_constant = f.log_det(t) + own_noise;
-        for (long i = 0; i < n * n; ++i) frame_constant -= Vf[i] * noise[i];
-    }
-
-    // tr(weighed S): `weighed` has the lower triangle, twice that beside the diagonal.
-    vec trace(const vec* S) const {
-        vec sums[2] = {};
-        for (long i = 0; i < m; ++i) sums[i % 2] += inner(weighed + i * m, S + i * m, i + 1);
-        return sums[0] + sums[1];
     }
 
     // S ← F S Fᵀ + noise, with F = [[A_b, 0], [F]]; the base systems' own part is there already.
@@ -290,25 +184,12 @@ class Pack {
         std::copy_n(Psi_new, n * n, Psi);
         times_F(wide_a, wide_b);
         for (long i = 0; i < n * m; ++i) wide_b[i] += UWH[i];
-        moved = moved || changed(S);
+        moved = moved || !is_steady_map(Phi, wide_b, S, n, m);
         std::copy_n(wide_b, n * m, Phi);
         product(M, m, view(V, n), view(Phi, m), n, n, m);
         for (long i = 0; i < n; ++i) M[i * m + p + i] += 1.0;
         product(smoothed, m, view(M, m), view(S, m), n, m, m);
         return moved;
-    }
-
-    // Whether the new Φ differs from the old by more than rounding, in the scale of s.
-    bool changed(const vec* S) const {
-        for (long i = 0; i < n; ++i) {
-            vec most = {}, change = {};
-            for (long j = 0; j < m; ++j) {
-                const vec now = wide_b[i * m + j], by = now - Phi[i * m + j], scale = S[j * (m + 1)];
-                most = vmax(most, now * now * scale), change = vmax(change, by * by * scale);
-            }
-            if (any(~(change <= kSteady * kSteady * most))) return true;
-        }
-        return false;
     }
 
     // Adds `count` frames like t whose E[s sᵀ] add up to S: to the sums over t, and to E[x xᵀ] in `to`. Without a frame,
@@ -370,10 +251,15 @@ void score_systems(const Systems& base, const Systems& reduced, long tau, Output
         Reduced all(reduced, tau, call);
         std::vector<long> members(base.K);
         std::iota(members.begin(), members.end(), 0);
+        std::vector<Hindsight> hindsights;
+        for (std::unique_ptr<FilterInLanes>& filter : all.shared) {
+            HindsightInLanes lanes(*filter, tau, call.caller);
+            for (int l = 0; l < kLanes && static_cast<long>(hindsights.size()) < reduced.K; ++l) hindsights.emplace_back(lanes, l);
+        }
         each_pack(base, members, tau, [&](Bases& lanes, const long* chosen, int n) {
             for (long j = 0; j < reduced.K; ++j) {
                 lanes.compare_with(base, all.systems[j], chosen);
-                const vec score = Pack(all.systems[j], all.filters[j], lanes, tau, call.caller).forward(false);
+                const vec score = PackScore(all.systems[j], all.filters[j], hindsights[j], lanes).score(call.caller);
                 for (int l = 0; l < n; ++l) to[chosen[l] * reduced.K + j] = score[l];
             }
         });
@@ -398,7 +284,7 @@ void reduce_systems(const Systems& base, const Systems& reduced, Input weights, 
                 Pack pack(all.systems[j], all.filters[j], lanes, tau, call.caller);
                 vec share = {};
                 for (int l = 0; l < count; ++l) share[l] = w[chosen[l] * reduced.K + j], ends[j][tau - 1] += share[l];
-                pack.forward(true);
+                pack.forward();
                 pack.backward();
                 auto add = [&](double* to, const vec* from, long step = 1) {
                     for (long i = 0; i < (step == 1 ? size : n); ++i) to[i] += sum(share * from[i * step]);

@@ -85,6 +85,17 @@ inline void transpose(const double* const* from, long at, vec* out) {
         out[h] = _mm512_shuffle_f64x2(r[h], r[h + 4], 0x88);
         out[h + 4] = _mm512_shuffle_f64x2(r[h], r[h + 4], 0xdd);
     }
+#elif defined(__AVX2__)
+    __m256d r[4], s[4];
+    for (int l = 0; l < 4; ++l) r[l] = _mm256_loadu_pd(from[l] + at);
+    for (int l = 0; l < 4; l += 2) {
+        s[l] = _mm256_unpacklo_pd(r[l], r[l + 1]);
+        s[l + 1] = _mm256_unpackhi_pd(r[l], r[l + 1]);
+    }
+    for (int h = 0; h < 2; ++h) {
+        out[h] = _mm256_permute2f128_pd(s[h], s[h + 2], 0x20);
+        out[h + 2] = _mm256_permute2f128_pd(s[h], s[h + 2], 0x31);
+    }
 #else
     for (int l = 0; l < kLanes; ++l)
         for (int i = 0; i < kLanes; ++i) out[i][l] = from[l][at + i];
