@@ -233,6 +233,21 @@ def test_likelihoods_of_pairs_are_those_of_the_models():
     np.testing.assert_allclose(found, h3m.log_likelihoods(s)[pairs.sequence, pairs.model], rtol=1e-11)
 
 
+@pytest.mark.parametrize("n", [1, 8, 13, 24])
+@pytest.mark.usefixtures("engine")
+def test_many_models_see_the_same_sequences(n):
+    """Whatever is kept from one HMM to the next: lengths differ, some have gaps, one has another neighbour."""
+    rng = np.random.default_rng(n)
+    h3m = random_h3m(rng, 5, 3, 1, 2)
+    ys = [rng.normal(size=(T, 2)) for T in rng.integers(1, 12, n)]
+    s = Sequences([*ys[::2], *some_missing(rng, ys[1::2])])
+    crossed = Pairs.crossed(s.lengths, 5)
+    for pairs in (crossed, crossed.take(np.r_[np.arange(5 * n), 0]), crossed.take(rng.permutation(5 * n))):
+        found = log_likelihoods(h3m.parameters, s.X, s.offsets, pairs, 2)
+        truth = [h3m[int(k)].score_samples(s[[int(i)]])[0] for i, k in zip(*pairs, strict=True)]
+        np.testing.assert_allclose(found, truth, rtol=1e-10, atol=1e-10)
+
+
 @pytest.mark.parametrize("covariance_type", ["diag", "full"])
 def test_the_m_step_maximises_the_penalised_objective(covariance_type):
     rng = np.random.default_rng(5)

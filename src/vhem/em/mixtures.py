@@ -10,6 +10,7 @@ item and w_n that of a sequence inside it, the objective of a mixture is
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,7 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
     strict: bool
     n_threads: int
 
-    @property
+    @cached_property
     def frames(self) -> FloatArray:  # type: ignore[override]
         """Weighted frames of each mixture."""
         each = self.items.weights[self.items.item] * self.items.inside * self.batch.lengths
@@ -86,6 +87,7 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
         del row
         return "the log-likelihood"
 
+    @cached_property
     def _pairs(self) -> Pairs:
         """Every sequence under every HMM of its mixture, one k after another, with neighbours of similar length."""
         order = np.argsort(self.batch.lengths, kind="stable").astype(np.int64)
@@ -101,7 +103,7 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
 
     def assigned(self, state: Mixtures) -> Assigned:
         """Return the same without the prior."""
-        batch, items, pairs, K = self.batch, self.items, self._pairs(), self.n_components
+        batch, items, pairs, K = self.batch, self.items, self._pairs, self.n_components
         found = log_likelihoods(state.models, batch.X, batch.offsets, pairs, self.n_threads).reshape(K, -1)
         scores = np.empty((len(batch.lengths), K))
         scores[pairs.sequence[: len(scores)]] = found.T
@@ -113,7 +115,7 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
 
     def count(self, state: Mixtures, expected: Assigned, anchors: Any) -> ModelSums:
         """Return the sums, in which every statistic of a sequence counts by its item's responsibility."""
-        pairs, items = self._pairs(), self.items
+        pairs, items = self._pairs, self.items
         share = (expected.responsibilities * items.weights[:, None])[items.item] * items.inside[:, None]
         w = share[pairs.sequence[: len(share)]].T.ravel()
         mass = np.bincount(pairs.model, w, len(state.models))

@@ -45,14 +45,14 @@ def final_mixture(state: State, plan: Plan, n_components: int, spared: float = -
         best = pool
     else:
         made = list(restarts(pool, n_components, plan, generator_for(plan, _PLACE, state.n_taken), plan.n_init))
-        best = _best(made, sample, plan.n_virtual * state.n_frames)
+        best = _best(made, sample, plan.n_virtual * state.n_frames, plan.learning.n_threads)
     models, weights = best.parameters, best.sequences / best.sequences.sum()
     if sample is not None:
         models, weights = _refined(best, sample, plan)
     return _ordered(models, weights, plan)
 
 
-def _best(made: list[Restart], sample: Sequences | None, virtual_frames: float) -> Summary:
+def _best(made: list[Restart], sample: Sequences | None, virtual_frames: float, n_threads: int) -> Summary:
     """Return the restart with the highest bound; among close ones, that under which the sample is likeliest.
 
     VHEM's bound prefers blurred HMMs if states overlap, so it cannot judge small differences; but only the bound sees
@@ -64,7 +64,7 @@ def _best(made: list[Restart], sample: Sequences | None, virtual_frames: float) 
     close = [restart for restart in full if restart.bound >= highest - _CLOSE * virtual_frames]
     if sample is None:
         return max(close, key=lambda restart: restart.bound).summary
-    scores = [restart.summary.h3m.score(sample) for restart in close]
+    scores = [restart.summary.h3m.score(sample, n_threads) for restart in close]
     return close[int(np.argmax(scores))].summary
 
 

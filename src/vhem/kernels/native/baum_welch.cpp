@@ -65,6 +65,7 @@ class EStep {
           packs(call.n_threads) {}
 
     void run(double* scores, const Totals& totals) {
+        if (std::none_of(pairs.weight, pairs.weight + pairs.n, shows)) return score(scores);
         const long n_packs = (pairs.n + kLanes - 1) / kLanes;
         const long round = std::min(n_packs, std::max(1L, kSlotDoubles / (layout.size * kLanes)));
         for (long begin = 0; begin < n_packs; begin += round) {
@@ -112,6 +113,24 @@ class EStep {
     const typename Family::Prepared prepared;
     std::vector<std::unique_ptr<Lanes>> packs;  // one per thread
     std::unique_ptr<double[]> slots;
+
+    // log p(y) alone, of every pair. All HMMs that see the same sequences take their turns, so that these are loaded once.
+    void score(double* scores) {
+        const long n_packs = (pairs.n + kLanes - 1) / kLanes, turns = times_repeated(), apart = n_packs / turns;
+        parallel_for(call, n_packs, [&](long task, Worker& worker) {
+            const Denormals flushed(Denormals::kFlush);
+            const long at = (task % turns * apart + task / turns) * kLanes;
+            run_pack(at, nullptr, worker, scores + at);
+        });
+        run_long(0, pairs.n, nullptr, scores);
+    }
+
+    // How often the first pairs' sequences come again in the same order, where that means in the same packs; at least once.
+    long times_repeated() const {
+        long period = 1;
+        while (period < pairs.n && pairs.sequence[period] != pairs.sequence[0]) ++period;
+        return period % kLanes == 0 && pairs.n % period == 0 ? pairs.n / period : 1;
+    }
 
     // Whether a pair adds to the sums. Weights below the smallest normal double are zero where denormals are flushed, and
     // must be so everywhere: what one thread leaves out, another would add up from memory that nobody wrote.

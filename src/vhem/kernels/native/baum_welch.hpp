@@ -67,7 +67,7 @@ class Accumulator {
     // Rows begin … end - 1 of scaled forward probabilities become posteriors, given that of the frame behind them, unless
     // the sequence ends there. Adds w times their sums, but for the start's, to `out`.
     void add_rows(const double* X, long begin, long end, double* rows, const double* behind, double w, double* out) {
-        backward.begin(false, rows + (end - 1) * model.S);
+        backward.begin(false, rows + (end - 1 - begin) * model.S);
         add_stretch(X, begin, end, rows, behind, w, out);
     }
 
@@ -90,10 +90,10 @@ class Accumulator {
             const int n = static_cast<int>(std::min<long>(kBlockFrames, end - t0));
             worker.checkpoint();
             for (long t = t0 + n - 1; t >= t0; --t) {
-                const double* later = t + 1 < end ? &rows[(t + 1) * S] : behind;
-                if (later) backward.step(&rows[t * S], later);
+                const double* later = t + 1 < end ? &rows[(t + 1 - begin) * S] : behind;
+                if (later) backward.step(&rows[(t - begin) * S], later);
             }
-            add_block(X + t0 * model.d, n, &rows[t0 * S], w, out);
+            add_block(X + t0 * model.d, n, &rows[(t0 - begin) * S], w, out);
         }
         backward.add_transitions(w, out + layout.trans, layout.S);
     }

@@ -218,8 +218,9 @@ class Pack : protected HMMLanes<Family> {
     ivec count;                                      // iterations made
     vec *x, *alpha, *gain, *share;  // per frame: values, forward probabilities, b_s / Σ, shares of components
     vec log_likelihood;
-    long T;       // of the longest lane
-    ivec length;  // of every lane
+    ivec held = ~ivec{};  // the sequences whose frames are here
+    long T;               // of the longest lane
+    ivec length;          // of every lane
     ivec complete;
     bool missing, uneven;  // values that are missing, lengths that differ
 
@@ -267,8 +268,12 @@ class Pack : protected HMMLanes<Family> {
         return (vabs(value - objective) >= tolerance) & (value >= objective - kRounding * size);
     }
 
-    // A lane's last frame is repeated up to the length of the longest.
+    // A lane's last frame is repeated up to the length of the longest. Sequences that are there already stay.
     void load_frames(const Pairs& pairs, const Chosen& chosen) {
+        ivec wanted;
+        for (int l = 0; l < kLanes; ++l) wanted[l] = pairs.sequence[chosen[l]];
+        if (!any(wanted != held)) return;
+        held = wanted;
         T = 0;
         long shortest = 1L << 60;
         for (int l = 0; l < kLanes; ++l) {

@@ -185,7 +185,8 @@ class Forward {
     // False where numbers were dropped that may matter.
     bool scaled(const double* X, long T, double& log_likelihood, double* rows) { return stretch(X, 0, T, log_likelihood, rows); }
 
-    // The same for frames begin … end - 1, behind those that went before, or behind a frame of which nothing is known.
+    // The same for frames begin … end - 1, whose rows these are, behind those that went before, or behind a frame of which
+    // nothing is known.
     __attribute__((noinline)) bool stretch(const double* X, long begin, long end, double& log_likelihood, double* rows) {
         double total = 0, dropped = 0, first_sum = 1;
         for (long t0 = begin; t0 < end; t0 += kBlockFrames) {
@@ -193,7 +194,7 @@ class Forward {
             emissions.scaled(X + t0 * model.d, n, block.data(), peak.data());
             for (int t = 0; t < n; ++t) {
                 sums[t] = step(t0 + t == 0, &block[t * model.padded], dropped);
-                if (rows) std::copy_n(now.data(), model.S, rows + (t0 + t) * model.S);
+                if (rows) std::copy_n(now.data(), model.S, rows + (t0 - begin + t) * model.S);
             }
             if (t0 == 0) first_sum = sums[0];
             if (!model.trusts(first_sum, dropped)) return false;

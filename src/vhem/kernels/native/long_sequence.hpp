@@ -4,7 +4,8 @@
 // some frames before it, knowing nothing, and the backward one some frames behind it. That these were enough is checked:
 // what a stretch began with must be, to kForgotten, what its neighbour ended with. Neither recursion can enlarge such a
 // difference (the forward one in Hilbert's metric, the backward one in that of total variation). Where the check fails,
-// the sequence is done in one piece. Stretches do not depend on the number of threads, so neither does the result.
+// the sequence is done in one piece. Stretches do not depend on the number of threads, so neither does the result; and each
+// is done forward and back before the next one, so that its probabilities stay in the second-level cache.
 #pragma once
 
 #include "baum_welch.hpp"
@@ -16,16 +17,27 @@ class LongSequence {
   public:
     LongSequence(const Models<Family>& models, long k, const typename Family::Anchors& anchors, const double* X, long T, Call& call)
         : models(models), k(k), anchors(anchors), model(models, k), X(X), T(T), call(call), n((T + kStretch - 1) / kStretch),
-          S(model.S), began(n * S), ended(n * S), scores(n) {}
+          S(model.S), began(n * S), ended(n * S), seen(n * S), made(n * S), scores(n), rows(call.n_threads) {}
 
     // False where the sequence must be done in one piece. `slot` may be null; then only log p(y) is wanted.
     bool run(double w, double* slot, double& log_likelihood) {
         if (!model.ergodic || !(warm_up = frames_to_forget())) return false;
-        if (slot) rows.resize(T * S);
-        if (!forward()) return false;
+        const Layout<Family> layout(models);
+        std::vector<double> sums(slot ? n * layout.size : 0);
+        std::vector<char> good(n, false);
+        parallel_for(call, n, [&](long i, Worker& worker) {
+            const Denormals flushed(Denormals::kFlush);
+            good[i] = run_stretch(i, w, slot ? &sums[i * layout.size] : nullptr, worker);
+        });
+        if (std::count(good.begin(), good.end(), false) || !equal(began, ended) || !close(seen, made)) return false;
         log_likelihood = 0;
         for (double score : scores) log_likelihood += score;
-        return !slot || backward(w, slot);
+        if (!slot) return true;
+        for (int s = 0; s < S; ++s) slot[s] = w * first_posterior[s];
+        std::fill(slot + S, slot + layout.size, 0.0);
+        for (long i = 0; i < n; ++i)
+            for (long j = layout.trans; j < layout.size; ++j) slot[j] += sums[i * layout.size + j];
+        return true;
     }
 
   private:
@@ -39,8 +51,11 @@ class LongSequence {
     const long n;  // stretches
     const int S;
     long warm_up = 0;
-    std::vector<double> began, ended;  // [stretch][state]: the probabilities at its ends, as it and as its neighbour see them
-    std::vector<double> scores, rows;
+    // [stretch][state]: the forward probabilities before it, as it and as its neighbour have them; the posterior of its first
+    // frame, as its neighbour and as it have it. Both are zero for the first stretch.
+    std::vector<double> began, ended, seen, made;
+    std::vector<double> scores, first_posterior;
+    std::vector<std::vector<double>> rows;  // of each thread, [frame][state]: forward probabilities, later posteriors
 
     long first(long stretch) const { return stretch * kStretch; }
     long last(long stretch) const { return std::min(T, first(stretch + 1)); }
@@ -71,50 +86,33 @@ class LongSequence {
         return chain.stretch(X, t - frames, t, ignored, nullptr);
     }
 
-    bool forward() {
-        std::vector<char> good(n, false);
-        parallel_for(call, n, [&](long i, Worker& worker) {
-            const Denormals flushed(Denormals::kFlush);
-            Forward<Family> chain(model, worker);
-            if (i && !warmed(chain, first(i), warm_up)) return;
-            if (i) std::copy(chain.state(), chain.state() + S, &began[i * S]);
-            good[i] = chain.stretch(X, first(i), last(i), scores[i], rows.empty() ? nullptr : rows.data());
-            if (i + 1 < n) std::copy(chain.state(), chain.state() + S, &ended[(i + 1) * S]);
-        });
-        return std::all_of(good.begin(), good.end(), [](char yes) { return yes; }) && equal(began, ended);
+    bool run_stretch(long i, double w, double* sums, Worker& worker) {
+        Forward<Family> chain(model, worker);
+        if (i && !warmed(chain, first(i), warm_up)) return false;
+        if (i) std::copy(chain.state(), chain.state() + S, &began[i * S]);
+        const long end = i + 1 < n ? std::min(T, last(i) + warm_up + 1) : T;
+        std::vector<double>& own = rows[worker.index];
+        if (sums) own.resize((kStretch + warm_up + 1) * S);
+        if (!chain.stretch(X, first(i), last(i), scores[i], sums ? own.data() : nullptr)) return false;
+        if (i + 1 < n) std::copy(chain.state(), chain.state() + S, &ended[(i + 1) * S]);
+        if (!sums) return true;
+        double ignored, *behind = &own[(last(i) - first(i)) * S];
+        if (!chain.stretch(X, last(i), end, ignored, behind)) return false;
+        look_behind(behind, end - last(i));
+        if (i + 1 < n) std::copy_n(behind, S, &seen[(i + 1) * S]);
+        Accumulator<Family> accumulator(models, k, anchors, worker);
+        accumulator.add_rows(X, first(i), last(i), own.data(), i + 1 < n ? behind : nullptr, w, sums);
+        if (i) std::copy_n(own.data(), S, &made[i * S]);
+        if (!i) first_posterior.assign(own.begin(), own.begin() + S);
+        return true;
     }
 
-    bool backward(double w, double* slot) {
-        const Layout<Family> layout(models);
-        std::vector<double> sums(n * layout.size);
-        parallel_for(call, n - 1, [&](long i, Worker&) { look_behind(i); });
-        parallel_for(call, n, [&](long i, Worker& worker) {
-            const Denormals flushed(Denormals::kFlush);
-            Accumulator<Family> accumulator(models, k, anchors, worker);
-            const double* behind = i + 1 < n ? &began[(i + 1) * S] : nullptr;
-            accumulator.add_rows(X, first(i), last(i), rows.data(), behind, w, &sums[i * layout.size]);
-        });
-        for (long i = 1; i < n; ++i) std::copy_n(&rows[first(i) * S], S, &ended[i * S]);
-        for (int s = 0; s < S; ++s) slot[s] = w * rows[s];
-        std::fill(slot + S, slot + layout.size, 0.0);
-        for (long i = 0; i < n; ++i)
-            for (long j = layout.trans; j < layout.size; ++j) slot[j] += sums[i * layout.size + j];
-        return close(began, ended);
-    }
-
-    // The posterior of the first frame behind a stretch, of a chain that ended some frames later.
-    void look_behind(long i) {
-        const Denormals flushed(Denormals::kFlush);
+    // From forward probabilities of the frames behind a stretch to the posterior of the first of them, in its place: a chain
+    // that knows nothing of what comes later.
+    void look_behind(double* rows, long n_frames) const {
         Backward chain(model);
-        long t = std::min(T - 1, last(i) + warm_up);
-        std::vector<double> later(&rows[t * S], &rows[t * S] + S), now;
-        chain.begin(false, later.data());
-        while (t-- > last(i)) {
-            now.assign(&rows[t * S], &rows[t * S] + S);
-            chain.step(now.data(), later.data());
-            later.swap(now);
-        }
-        std::copy(later.begin(), later.end(), &began[(i + 1) * S]);
+        if (n_frames) chain.begin(false, rows + (n_frames - 1) * S);
+        for (long t = n_frames - 2; t >= 0; --t) chain.step(rows + t * S, rows + (t + 1) * S);
     }
 
     // Posteriors only add to sums, so that absolute differences tell.

@@ -112,6 +112,12 @@ struct Totals {
         mass.resize(n), skipped.resize(n), nearest.resize(n, {kBelowAll, 0}), start.resize(n * S), trans.resize(n * S * S), count.resize(n * G);
         for (long width : job.emitted.widths) moments.emplace_back(n * G * static_cast<size_t>(width));
     }
+    void clear() {
+        for (auto* part : {&mass, &skipped, &start, &trans, &count}) std::fill(part->begin(), part->end(), 0.0);
+        for (auto& part : moments) std::fill(part.begin(), part.end(), 0.0);
+        std::fill(nearest.begin(), nearest.end(), std::pair<double, long>(kBelowAll, 0));
+        bound = 0, evaluated = forwarded = 0;
+    }
     void add(const Totals& other) {
         auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
             for (size_t e = 0; e < to.size(); ++e) to[e] += from[e];
@@ -635,22 +641,58 @@ class Block {
     }
 };
 
+// The sums of chunks, added up in the order of the chunks, whoever ends first. With many clusters these are megabytes each:
+// memory is used again for the next chunk, because fresh memory costs more than what is added up in it.
+class InOrder {
+    const Job& job_;
+    const size_t size_;
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Totals>> unused_, waiting_;
+    size_t next_ = 0;
+
+   public:
+    Totals all;
+
+    InOrder(const Job& job, size_t size, long n_chunks)
+        : job_(job), size_(size), waiting_(static_cast<size_t>(n_chunks)), all(job, size) {}
+
+    std::unique_ptr<Totals> take() {
+        std::unique_lock<std::mutex> lock(mutex_);
+        if (unused_.empty()) return lock.unlock(), std::make_unique<Totals>(job_, size_);
+        auto found = std::move(unused_.back());
+        unused_.pop_back();
+        lock.unlock();
+        found->clear();
+        return found;
+    }
+
+    void give(long chunk, std::unique_ptr<Totals> made) {
+        const std::lock_guard<std::mutex> lock(mutex_);
+        waiting_[chunk] = std::move(made);
+        for (; next_ < waiting_.size() && waiting_[next_]; ++next_) {
+            all.add(*waiting_[next_]);
+            unused_.push_back(std::move(waiting_[next_]));
+        }
+    }
+};
+
 Totals run_pass(Call& call, const Pass& pass) {
     const Job& job = pass.job;
     const long size = Block::block_size(pass), n_blocks = (job.base.K + size - 1) / size;
     const long room = std::max<long>(4, kChunkBytes / std::max<long>(1, Totals::bytes(job, pass.size())));
     const long n_chunks = std::min({n_blocks, kChunks, room});
-    std::vector<Totals> chunks(static_cast<size_t>(n_chunks), Totals(job, pass.J ? 0 : pass.size()));
+    InOrder totals(job, pass.J ? 0 : pass.size(), n_chunks);
     std::vector<std::unique_ptr<Block>> blocks(static_cast<size_t>(call.n_threads));
     parallel_for(call, n_chunks, [&](long chunk, Worker& worker) {
         const Denormals flushed(Denormals::kFlush);
         auto& block = blocks[worker.index];
         if (!block) block = std::make_unique<Block>(pass, worker);
+        auto sums = totals.take();
         for (long b = chunk * n_blocks / n_chunks; b < (chunk + 1) * n_blocks / n_chunks; ++b)
-            block->run(b * size, std::min(job.base.K, (b + 1) * size), chunks[chunk]);
+            block->run(b * size, std::min(job.base.K, (b + 1) * size), *sums);
+        totals.give(chunk, std::move(sums));
     });
-    for (size_t c = 1; c < chunks.size(); ++c) chunks[0].add(chunks[c]);
-    return std::move(chunks[0]);
+    return std::move(totals.all);
 }
 
 // Calls work(job) with base and reduced models of the family that they belong to.
