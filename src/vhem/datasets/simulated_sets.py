@@ -98,6 +98,19 @@ def channels(seed: int) -> SimulatedSet:
     return SimulatedSet(sequences, np.array(items), truth, 4, 3)
 
 
+def rhythms(seed: int, n_frames: int = 150) -> SimulatedSet:
+    """Three kinds of fifty recordings that share four states: slow ones, quick ones, and ones that go round."""
+    rng = np.random.default_rng(7000 + seed)
+    means = np.array([[0.0, 0.0, 0.0], [2.0, 1.0, 0.0], [0.0, 2.0, 2.0], [3.0, -1.0, 1.0]])
+    others = (1 - np.eye(4)) / 3
+    slow, quick = (stay * np.eye(4) + (1 - stay) * others for stay in (0.98, 0.9))
+    round_ = 0.95 * np.eye(4) + 0.035 * np.roll(np.eye(4), 1, axis=1) + 0.015 * others
+    truth = np.repeat(np.arange(3), 50)
+    kinds = [HMM(np.full(4, 0.25), trans, means, np.full((4, 3), 0.49)) for trans in (slow, quick, round_)]
+    sequences = [kinds[k].sample(1, n_frames, rng)[0] for k in truth]
+    return SimulatedSet(sequences, np.arange(len(truth)), truth, 3, 4)
+
+
 def clicks(seed: int) -> SimulatedSet:
     """Visits of 120 users to a shop of eight pages, as codes 0 to 7: four kinds of users, two to five visits each."""
     rng = np.random.default_rng(6000 + seed)

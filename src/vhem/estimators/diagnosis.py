@@ -30,6 +30,10 @@ class Diagnosis(NamedTuple):
     found_objective: float  #: what the algorithm maximises, for the clusters found
     truth_objective: float  #: the same if it starts from the truth
     cause: str  #: "none", "search", "objective" or "estimation"
+    cure: str = ""  #: what may find a better solution, if the search missed one
+
+    def __str__(self) -> str:
+        return self.sentence
 
     @property
     def sentence(self) -> str:
@@ -41,7 +45,7 @@ class Diagnosis(NamedTuple):
         if self.cause == "search":
             return (
                 f"{found} Started from the classes, the objective is higher by {higher:.4g}: a better solution was "
-                "missed. More restarts, or search='genetic', may find it."
+                f"missed. {self.cure}"
             )
         if self.cause == "estimation":
             return (
@@ -109,7 +113,14 @@ def diagnose(fit: Any, truth: npt.ArrayLike, X: Any, groups: Any = None, sequenc
         best = max(asked, key=lambda one: one.lower_bound_)
         nearer = float(adjusted_rand_score(classes, best.labels_)) - agreement
         cause = "estimation" if nearer > 1 - _ALIKE else cause
-    return Diagnosis(agreement, float(adjusted_rand_score(classes, labels)), found, objective, cause)
+    return Diagnosis(agreement, float(adjusted_rand_score(classes, labels)), found, objective, cause, _cure(fit))
+
+
+def _cure(fit: Any) -> str:
+    """Return what the user can do if a better solution was missed."""
+    if isinstance(fit, SequenceClustering):
+        return "MixtureOfHMMs with several restarts (n_init), or another random_state, may find it."
+    return "More restarts (n_init), or search='genetic', may find it."
 
 
 def _from_classes(fit: Any, classes: IntArray, X: Any, groups: Any) -> tuple[float, float, IntArray]:

@@ -20,6 +20,7 @@ from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.choose_states import ChosenShape, chosen_shape, compared_length
 from vhem.em.cluster_starts import MOST_COMPARED, divergences, most_comparable, ward_partitions
+from vhem.em.common_states import by_common_states
 from vhem.em.estimator import Clusterer
 from vhem.em.fitting import FitPlan, borrowed, fit_batch, refitted
 from vhem.em.grouped import Batch, Scale
@@ -103,8 +104,8 @@ class SequenceClustering(LabelFrame, Clusterer):
     stages_ : dict of str to ndarray
         Labels after each stage: "hmms", "em" and "final".
     agreement_ : float
-        Adjusted Rand index between the first stage and the last: near 1, the clusters are clear; near 0, they depend on
-        the method.
+        Adjusted Rand index between the first stage and the last: near 1, all stages agree; near 0, the later ones found
+        other clusters than the HMMs of single items show. It does not say whether either is right.
     lower_bound_ : float
         What the last stage maximises; of long series, for the part of the frames that was searched.
     candidates_ : dict of str to float
@@ -199,6 +200,8 @@ class SequenceClustering(LabelFrame, Clusterer):
             partitions = self._partitions(batch, models, rng)
             if not isinstance(batch.emissions, Gaussian):
                 partitions |= self._by_sequences(batch, plan, rng)
+            elif self.topology_ == _ANY:
+                partitions["common states"] = by_common_states(batch, self.n_clusters, plan, deepcopy(rng))
         else:
             partitions = {"given": self._checked_partition(partition, len(batch.ids))}
         self._tell("hmms", 0.0)

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from vhem._support.checks import check_choice
 from vhem.kernels.stopping import stoppable_threads
 from vhem.studies.clustering_data import SETS, TROUBLES
 from vhem.studies.clustering_methods import METHODS
@@ -44,6 +45,9 @@ def run(
     pages: tuple[Path, ...] = (),
 ) -> list[Path]:
     """Run the study, `jobs` processes at a time, and write its tables, also into `pages`; finished parts are kept."""
+    for name, given, known_names in (("data", only, SETS), ("method", methods, METHODS)):
+        for value in given:
+            check_choice(name, value, list(known_names))
     settings = {"seeds": seeds, "budget": budget}
     chosen = [name for name in SETS if not only or name in only]
     compared = [name for name in METHODS if not methods or name in methods]
@@ -53,7 +57,8 @@ def run(
     def compute(task: dict[str, Any]) -> Rows:
         if rows := known.rows(task):
             return rows
-        progress(", ".join(str(task[key]) for key in ("data", "method", "trouble", "apart") if key in task))
+        kind = "new sequences" if "apart" in task else task.get("trouble", "as it is")
+        progress(f"{task['data']}, {task['method']}, {kind}")
         parts = [str(task[key]) for key in ("method", "data", "seeds", "trouble", "apart") if key in task]
         name = "_".join("".join(c if c.isalnum() else "-" for c in part) for part in parts)
         return list(remembered(out, f"clustering_{name}", task, lambda: in_a_process(task)))

@@ -64,8 +64,12 @@ def main(given: str) -> None:
     method, trouble = METHODS[task["method"]], TROUBLES.get(task.get("trouble", ""))
     try:
         _warm_up(method)
+        SETS[task["data"]](0)
     except ImportError as fault:
         print(json.dumps({"failed": f"not installed: {fault.name}"}), flush=True)
+        return
+    except FileNotFoundError as fault:  # which says where the data come from
+        print(json.dumps({"failed": f"not installed: {fault}"}), flush=True)
         return
     spent = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
     resource.setrlimit(resource.RLIMIT_CPU, (spent + task["budget"], spent + task["budget"] + 5))
