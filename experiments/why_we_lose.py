@@ -18,7 +18,7 @@ import numpy as np
 import vhem
 from vhem.studies.clustering_data import SETS
 
-LOST = ("GunPoint", "ArrowHead", "Coffee", "Trace", "ItalyPowerDemand")
+LOST = ("GunPoint", "ArrowHead", "Coffee", "Trace", "ItalyPowerDemand", "OSULeaf")
 
 
 def row(name: str, seed: int) -> str:
