@@ -345,3 +345,10 @@ def test_devices_and_pipes_are_not_read(read, tmp_path):
     for place in (tmp_path / "pipe.json", "/dev/zero"):
         with pytest.raises(InputError, match=r"^\S+ is a device or a pipe, not a file; save what it holds"):
             read(place)
+
+
+def test_a_range_of_wide_columns_that_ends_nowhere_names_the_end(tmp_path):
+    table = tmp_path / "lives.csv"
+    table.write_text("id,m01,m02\na,school,work\nb,work,work\n")
+    with pytest.raises(ValueError, match="there is no column 'm99'"):
+        vhem.read_sequences(table, wide="m01:m99")

@@ -55,7 +55,8 @@ def several(option: str, text: str) -> list[int]:
             return list(range(low, high + 1))
     except ValueError:
         pass
-    raise InputError("{option} must be like 3, 1-5 or 2,4, got {text!r}", option=option, text=text)
+    cures = ["give the numbers to choose from, such as 1-6"] if text == "auto" else []
+    raise InputError("{option} must be like 3, 1-5 or 2,4, got {text!r}", *cures, option=option, text=text)
 
 
 def named_lists(parts: list[str] | None) -> dict[str, list[str] | None] | None:

@@ -281,8 +281,8 @@ def _add_sequences(
     kept = _chosen(content, room)
     if len(kept) < len(content.sequences):
         notes.append(
-            f"{len(kept)} of {len(content.sequences)} sequences are included, the first of every member, to keep this "
-            "file small. A larger max_megabytes includes more."
+            f"{len(kept)} of {len(content.sequences)} sequences are included, none of a member twice before all others "
+            "have one, to keep this file small. A larger max_megabytes (--max-megabytes) includes more."
         )
     own = content.inputs is not None and bool(data["layers"][0])
     labels = content.labels[0]

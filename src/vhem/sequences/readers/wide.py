@@ -77,6 +77,12 @@ def _matching(part: str, columns: list[str], taken: set[str]) -> list[str]:
         if low <= high:
             return columns[low : high + 1]
         raise InputError("{wide} goes from {first!r} back to {last!r}", "swap them", first=first, last=last)
+    if first in columns or last in columns:
+        missing = last if first in columns else first
+        raise InputError(
+            "{wide} is {part!r}, but there is no column {missing!r}; the columns are {columns}",
+            part=part, missing=missing, columns=shortened(columns),
+        )  # fmt: skip
     found = [name for name in columns if name not in taken and fnmatch.fnmatchcase(name, part)]
     if not found:
         raise InputError(
