@@ -44,6 +44,7 @@ from vhem.sequences.channels import Channels
 _ANY = "ergodic"
 _SAMPLE = MOST_COMPARED  # items whose HMMs are compared pairwise; the others follow the likelihoods
 _TOL = 1e-4
+_CONFIRMED = 0.5  # adjusted Rand index of clusters before and after EM; below, HMMs of single items show few of them
 
 
 @documented
@@ -200,12 +201,12 @@ class SequenceClustering(LabelFrame, Clusterer):
             partitions = self._partitions(batch, models, rng)
             if not isinstance(batch.emissions, Gaussian):
                 partitions |= self._by_sequences(batch, plan, rng)
-            elif self.topology_ == _ANY:
-                partitions["common states"] = by_common_states(batch, self.n_clusters, plan, deepcopy(rng))
         else:
             partitions = {"given": self._checked_partition(partition, len(batch.ids))}
         self._tell("hmms", 0.0)
         candidates = polish.learned(partitions, rng)
+        if partition is None and self.topology_ == _ANY and isinstance(batch.emissions, Gaussian):
+            candidates = self._or_by_rhythm(polish, candidates, deepcopy(rng))
         tried = polish.searched(candidates, rng) if partition is None else candidates
         self._keep(_with_all_frames(polish.decided(tried), short, whole, rng), batch, channels)
         self.candidates_ = {one.name: one.objective for one in candidates}
@@ -310,6 +311,17 @@ class SequenceClustering(LabelFrame, Clusterer):
             np.add.at(votes, (batch.groups, of_sequences), batch.lengths)
             found[name] = votes.argmax(axis=1).astype(np.int64)
         return found
+
+    def _or_by_rhythm(self, polish: Polish, candidates: list[Candidate], rng: np.random.Generator) -> list[Candidate]:
+        """Return the candidates, or else one whose clusters share their states, if it explains the sequences better.
+
+        It is tried where EM hardly keeps the clusters that some HMMs of items show, and then decides alone.
+        """
+        if min(adjusted_rand_score(one.first, one.after_em) for one in candidates) >= _CONFIRMED:
+            return candidates
+        labels = by_common_states(polish.batch, self.n_clusters, polish.plan, rng)
+        (common,) = polish.learned({"common states": labels}, rng)
+        return [common] if all(common.objective > one.objective for one in candidates) else candidates
 
     def _checked_partition(self, partition: npt.ArrayLike, n_items: int) -> IntArray:
         labels = np.asarray(partition)
