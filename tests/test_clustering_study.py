@@ -156,3 +156,10 @@ def test_a_method_that_takes_too_long_is_stopped():
     task = {"method": "SequenceClustering", "data": "stages", "seeds": 50, "budget": 1}
     rows = clustering.in_a_process(task)
     assert len(rows) < 50
+
+
+@pytest.mark.parametrize("unknown", [{"only": ("sensr",)}, {"methods": ("kmeans",)}])
+def test_unknown_sets_and_methods_are_refused_with_those_there_are(tmp_path, unknown):
+    with pytest.raises(ValueError, match=r"must be one of .*'(sensor|KASBA)'"):
+        clustering.run(tmp_path, **unknown)
+    assert not list(tmp_path.iterdir())

@@ -352,3 +352,9 @@ def test_a_range_of_wide_columns_that_ends_nowhere_names_the_end(tmp_path):
     table.write_text("id,m01,m02\na,school,work\nb,work,work\n")
     with pytest.raises(ValueError, match="there is no column 'm99'"):
         vhem.read_sequences(table, wide="m01:m99")
+
+
+def test_a_pattern_of_wide_columns_beside_a_column_without_a_name(tmp_path):
+    table = tmp_path / "lives.csv"
+    table.write_text(",m01,m02\na,school,work\nb,work,work\n")
+    assert vhem.read_sequences(table, wide="m*").lengths.tolist() == [2, 2]

@@ -71,13 +71,13 @@ def _parts(spec: str | Iterable[str]) -> list[str]:
 def _matching(part: str, columns: list[str], taken: set[str]) -> list[str]:
     if part in columns:
         return [part]
-    first, _, last = part.partition(":")
+    first, colon, last = part.partition(":")
     if first in columns and last in columns:
         low, high = columns.index(first), columns.index(last)
         if low <= high:
             return columns[low : high + 1]
         raise InputError("{wide} goes from {first!r} back to {last!r}", "swap them", first=first, last=last)
-    if first in columns or last in columns:
+    if colon and (first in columns or last in columns):
         missing = last if first in columns else first
         raise InputError(
             "{wide} is {part!r}, but there is no column {missing!r}; the columns are {columns}",
