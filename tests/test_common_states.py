@@ -32,7 +32,8 @@ def test_items_without_any_transition_join_some_cluster():
 def test_rhythms_that_single_hmms_do_not_show():
     study = rhythms(200)
     fit = vhem.SequenceClustering(3, 4, random_state=0).fit(study.sequences)
-    assert list(fit.candidates_) == ["common states"]
+    assert len(fit.candidates_) == 5
+    assert max(fit.candidates_, key=fit.candidates_.__getitem__) == "common states"
     assert adjusted_rand_score(study.truth, fit.labels_) > 0.3
 
     plan = FitPlan.checked(

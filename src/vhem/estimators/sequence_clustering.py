@@ -205,11 +205,11 @@ class SequenceClustering(LabelFrame, Clusterer):
             partitions = {"given": self._checked_partition(partition, len(batch.ids))}
         self._tell("hmms", 0.0)
         candidates = polish.learned(partitions, rng)
+        self.candidates_ = {one.name: one.objective for one in candidates}
         if partition is None and self.topology_ == _ANY and isinstance(batch.emissions, Gaussian):
             candidates = self._or_by_rhythm(polish, candidates, deepcopy(rng))
         tried = polish.searched(candidates, rng) if partition is None else candidates
         self._keep(_with_all_frames(polish.decided(tried), short, whole, rng), batch, channels)
-        self.candidates_ = {one.name: one.objective for one in candidates}
         return self
 
     def choose_states(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> int:
@@ -321,6 +321,7 @@ class SequenceClustering(LabelFrame, Clusterer):
             return candidates
         labels = by_common_states(polish.batch, self.n_clusters, polish.plan, rng)
         (common,) = polish.learned({"common states": labels}, rng)
+        self.candidates_[common.name] = common.objective
         return [common] if all(common.objective > one.objective for one in candidates) else candidates
 
     def _checked_partition(self, partition: npt.ArrayLike, n_items: int) -> IntArray:
