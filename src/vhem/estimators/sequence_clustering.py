@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough
-from vhem._support.errors import Count, FitWarning, InputError, warn
+from vhem._support.errors import Count, FitWarning, InputError, ParameterError, warn
 from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
@@ -33,13 +33,13 @@ from vhem.em.pooling import learned_from
 from vhem.em.progress import Progress
 from vhem.em.quickened import quickened
 from vhem.em.shortened import Shortened
+from vhem.em.slopes import names_with_slopes, smooth_channels, with_slopes, without_slopes
 from vhem.em.topology import topology_of
 from vhem.emissions import Components, Gaussian
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models import H3M
-from vhem.sequences import SequencesLike, as_sequences
-from vhem.sequences.channels import Channels
+from vhem.sequences import Sequences, SequencesLike, as_sequences
 
 _ANY = "ergodic"
 _SAMPLE = MOST_COMPARED  # items whose HMMs are compared pairwise; the others follow the likelihoods
@@ -81,6 +81,10 @@ class SequenceClustering(LabelFrame, Clusterer):
     <n_jobs>
     <emissions>
     <verbose>
+    slopes : bool or "auto"
+        Whether how fast values change takes part too: the slopes of channels, of lines fitted to the frames nearby, are
+        then further channels. "auto" takes those of channels that change smoothly, if covariances are diagonal. Slopes
+        are for Gaussians only, and take no part if HMMs are given.
 
     Attributes
     ----------
@@ -93,6 +97,11 @@ class SequenceClustering(LabelFrame, Clusterer):
         One HMM per cluster, with the clusters' weights.
     hmms_ : H3M
         One HMM per item, with the items' names as ids.
+    slopes_ : ndarray of int
+        The channels whose slopes took part; empty if none did.
+    centers_with_slopes_ : H3M
+        The clusters' HMMs with these slopes as further channels, by which `predict` assigns new items. `centers_` and
+        `hmms_` describe the values alone: they are marginal distributions.
     n_states_ : int
         States of the clusters' HMMs.
     topology_ : str
@@ -133,10 +142,13 @@ class SequenceClustering(LabelFrame, Clusterer):
     n_jobs: int | None = None
     emissions: Any = "gaussian"
     verbose: bool | None = None
+    slopes: bool | str = "auto"
 
     responsibilities_: FloatArray = field(init=False)
     centers_: H3M = field(init=False)
     hmms_: H3M = field(init=False)
+    slopes_: IntArray = field(init=False)
+    centers_with_slopes_: H3M = field(init=False)
     n_states_: int = field(init=False)
     topology_: str = field(init=False)
     states_scores_: dict[int, float] = field(init=False)
@@ -186,6 +198,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         sequences = as_sequences(X) if hmms is None else hmms.coded(X)
         batch = Batch.of(sequences, groups, sample_weight, plan.template(sequences) if hmms is None else _like(hmms))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
+        batch = self._with_slopes(batch, hmms)
         plan, whole = self._sized(plan, batch, hmms, rng), batch
         short = Shortened.of(batch, plan, self.n_clusters)
         batch = short.batch
@@ -195,6 +208,7 @@ class SequenceClustering(LabelFrame, Clusterer):
             models |= self._item_hmms(batch, replace(plan, init=init), rng)
         channels = sequences._remembered
         made = short.learned_from_all(models[_best_known(models)], whole, rng) if hmms is None else hmms.parameters
+        made = without_slopes(made, sequences.n_dims)
         self.hmms_ = H3M.of_models(made, ids=batch.ids, channels=channels).with_evidence(*whole.evidence)
         polish = Polish(batch=batch, plan=plan, n_clusters=self.n_clusters, tell=self._tell)
         if partition is None:
@@ -209,19 +223,24 @@ class SequenceClustering(LabelFrame, Clusterer):
         if partition is None and self.topology_ == _ANY and isinstance(batch.emissions, Gaussian):
             candidates = self._or_by_rhythm(polish, candidates, deepcopy(rng))
         tried = polish.searched(candidates, rng) if partition is None else candidates
-        self._keep(_with_all_frames(polish.decided(tried), short, whole, rng), batch, channels)
+        self._keep(_with_all_frames(polish.decided(tried), short, whole, rng), batch, sequences)
         return self
 
     def choose_states(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> int:
         """Return the number of states that ``n_states="auto"`` chooses for these sequences."""
         return self.choose_shape(X, groups).n_states
 
+    def channels_with_slopes(self, X: SequencesLike) -> IntArray:
+        """Return the channels of these sequences whose slopes take part."""
+        sequences = as_sequences(X)
+        return self._channels_to_follow(Batch.of(sequences, None, None, self._plan().template(sequences)))
+
     def choose_shape(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> ChosenShape:
         """Return the `topology` and the `n_states` that "auto" chooses for these sequences, and the `scores`."""
         plan, sequences = self._plan(), as_sequences(X)
         batch = Batch.of(sequences, groups, None, plan.template(sequences))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
-        return self._best_shape(batch, plan, generator(self.random_state))
+        return self._best_shape(with_slopes(batch, self._channels_to_follow(batch)), plan, generator(self.random_state))
 
     def predict(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> IntArray:
         """Return the most probable cluster of each sequence, or of each group of sequences.
@@ -235,8 +254,9 @@ class SequenceClustering(LabelFrame, Clusterer):
         """Return the probability of each cluster for each sequence, or for each group of sequences."""
         check_is_fitted(self)
         batch = Batch.of(self.centers_.coded(X), groups, None, _like(self.centers_))
-        problem = item_problem(batch, self.centers_.parameters, n_threads(self.n_jobs))
-        return problem.e_step(Mixtures(self.centers_.parameters, self.centers_.weights[None])).responsibilities
+        models, weights = self.centers_with_slopes_.parameters, self.centers_.weights
+        problem = item_problem(with_slopes(batch, self.slopes_), models, n_threads(self.n_jobs))
+        return problem.e_step(Mixtures(models, weights[None])).responsibilities
 
     def score(self, X: SequencesLike, y: Any = None) -> float:
         """Return the mean log-likelihood of the sequences under the mixture of the centres."""
@@ -251,6 +271,26 @@ class SequenceClustering(LabelFrame, Clusterer):
             max_iter=100, tol=_TOL, reg_covar=1e-3, startprob_prior=0.1, transmat_prior=0.1, covars_prior=0.1,
             n_threads=n_threads(self.n_jobs),
         )  # fmt: skip
+
+    def _with_slopes(self, batch: Batch, hmms: H3M | None) -> Batch:
+        """Return the sequences with the slopes that take part as further channels."""
+        if hmms is not None and self.slopes is True:
+            raise InputError("slopes=True is for HMMs that are learned here, but {hmms} are given", "leave one out")
+        none = np.zeros(0, dtype=np.int64)
+        self.slopes_ = none if hmms is not None else self._channels_to_follow(batch)
+        return with_slopes(batch, self.slopes_)
+
+    def _channels_to_follow(self, batch: Batch) -> IntArray:
+        """Return the channels whose slopes take part."""
+        if self.slopes not in ("auto", True, False):
+            raise ParameterError("slopes", self.slopes, "must be 'auto', True or False")
+        gaussian = isinstance(batch.emissions, Gaussian)
+        if self.slopes is True and not gaussian:
+            raise ParameterError("slopes", True, "is for Gaussian emissions")
+        if self.slopes is True:
+            return np.arange(batch.X.shape[1])
+        suits = gaussian and self.covariance_type == "diag" and self.slopes == "auto"
+        return smooth_channels(batch) if suits else np.zeros(0, dtype=np.int64)
 
     def _sized(self, plan: FitPlan, batch: Batch, hmms: H3M | None, rng: np.random.Generator) -> FitPlan:
         """Return the plan for the states asked for, or for those of given HMMs, or for those that suit best."""
@@ -333,19 +373,24 @@ class SequenceClustering(LabelFrame, Clusterer):
             )
         return labels.astype(np.int64)
 
-    def _keep(self, best: Candidate, batch: Batch, channels: Channels | None) -> None:
+    def _keep(self, best: Candidate, batch: Batch, sequences: Sequences) -> None:
         models, shares = best.models, best.weights
         order, states = orders(models, shares)
         if self.topology_ == _ANY:
             models = models.reordered(states)
         z = best.responsibilities[:, order]
-        self.centers_ = H3M.of_models(models.take(order), shares[order] / shares.sum(), channels=channels)
+        made, weights, channels = models.take(order), shares[order] / shares.sum(), sequences._remembered
+        self.centers_ = H3M.of_models(without_slopes(made, sequences.n_dims), weights, channels=channels)
+        self.centers_with_slopes_ = self.centers_
+        if len(self.slopes_):
+            named = names_with_slopes(sequences._named, self.slopes_)
+            self.centers_with_slopes_ = H3M.of_models(made, weights, channels=named)
         self.responsibilities_, self.labels_ = z, z.argmax(axis=1)
         self.ids_ = list(batch.ids)
         self.stages_ = {"hmms": best.first, "em": best.after_em, "final": self.labels_}
         self.agreement_ = float(adjusted_rand_score(best.first, self.labels_))
         self.lower_bound_ = best.objective
-        self.n_features_in_ = batch.X.shape[1]
+        self.n_features_in_ = sequences.n_dims
         n_empty = self.n_clusters - len(np.unique(self.labels_))
         if n_empty:
             warn(
@@ -392,4 +437,10 @@ def _best_known(models: dict[str, Models]) -> str:
     return next(name for name in ("given", "borrowed", "plain") if name in models)
 
 
-register_estimator(SequenceClustering)
+def _from_older_file(fit: SequenceClustering, learned: dict[str, Any]) -> dict[str, Any]:
+    """Return what files lack that were written when there were no slopes."""
+    del fit
+    return {"slopes_": np.zeros(0, dtype=np.int64), "centers_with_slopes_": learned["centers_"]}
+
+
+register_estimator(SequenceClustering, completed=_from_older_file)

@@ -1,8 +1,8 @@
 """Objects to the header and the arrays of a model file.
 
 In the header, numbers, text, None and booleans are themselves. Everything else is an object with one tag: {"map":
-{…}}, {"list": […]}, {"tuple": […]}, {"float": "nan"}, {"array": k}, {"ids": [k of spans, k of text]}, {"range": n}, and
-{"kind": name, "content": {…}} for objects of registered kinds.
+{…}}, {"numbered": {…}} with keys that are integers, {"list": […]}, {"tuple": […]}, {"float": "nan"}, {"array": k},
+{"ids": [k of spans, k of text]}, {"range": n}, and {"kind": name, "content": {…}} for objects of registered kinds.
 """
 
 from __future__ import annotations
@@ -39,9 +39,14 @@ class Packer:
         if isinstance(value, np.ndarray):
             return {"array": self._place(value, where)}
         if isinstance(value, dict):
-            if not all(isinstance(key, str) for key in value):
-                raise InputTypeError("{where} has keys that are not text, which model files cannot store", where=where)
-            return {"map": {k: self.packed(v, f"{where}[{k!r}]") for k, v in value.items()}}
+            kinds = {type(key) for key in value}
+            if not kinds <= {str} and kinds != {int}:
+                raise InputTypeError(
+                    "{where} has keys that are neither text nor all integers, which model files cannot store",
+                    where=where,
+                )
+            tag = "numbered" if kinds == {int} else "map"
+            return {tag: {str(k): self.packed(v, f"{where}[{k!r}]") for k, v in value.items()}}
         if isinstance(value, (list, tuple, range)):
             tag = "tuple" if isinstance(value, tuple) else "list"
             return {tag: [self.packed(item, f"{where}[{i}]") for i, item in enumerate(value)]}

@@ -21,6 +21,7 @@ from vhem._support.saving import Kind, State, kind_named
 from vhem._support.version import VERSION
 from vhem.files.container import Container, ModelFileError
 from vhem.files.packing import FLOATS, MOST_USES
+from vhem.sequences.channels import are_numerals
 
 Rows = npt.NDArray[np.intp]
 _BYTES_PER_ID = 8  # whatever has a name has at least one number in the file
@@ -53,8 +54,9 @@ class Reader:
             return self.made(kind, {key: self._value(value) for key, value in state.items()})
         if len(node) > 1:
             raise self._corrupted(f"{str(node)[:80]!r} has several tags")
-        if tag == "map" and isinstance(inside, dict):
-            return {key: self._value(value) for key, value in inside.items()}
+        if isinstance(inside, dict) and (tag == "map" or (tag == "numbered" and are_numerals(inside))):
+            keys = map(int, inside) if tag == "numbered" else inside
+            return dict(zip(keys, map(self._value, inside.values()), strict=True))
         if tag in ("list", "tuple") and isinstance(inside, list):
             items = [self._value(item) for item in inside]
             return items if tag == "list" else tuple(items)

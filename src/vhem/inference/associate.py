@@ -300,7 +300,7 @@ def _reclustering(fit: Any, study: Study, members: Members) -> Again:
     if [str(name) for name in study.batch.ids] != [str(name) for name in members.ids]:
         raise InputError("the sequences belong to other people than the clustering", "give those it was fitted to")
 
-    model = check_pipeline(fit, study)
+    model, study = check_pipeline(fit, study)
 
     def again(people: IntArray, seed: int) -> tuple[IntArray, FloatArray]:
         found = run_again(model, study.take(people), model.n_clusters, seed)

@@ -180,7 +180,7 @@ def bootstrap_test(
     0.25
     """
     study, rng = Study.of(sequences, groups), generator(random_state)
-    model = check_pipeline(estimator, study)
+    model, study = check_pipeline(estimator, study)
     check_integer("n_bootstrap", n_bootstrap, 1)
     if stop_after is not None:
         check_integer("stop_after", stop_after, 1)

@@ -133,7 +133,7 @@ def cross_fitted_test(
     (True, 3)
     """
     study, rng = Study.of(sequences, groups), generator(random_state)
-    model = check_pipeline(estimator, study)
+    model, study = check_pipeline(estimator, study)
     if model.n_clusters < 2:
         raise ParameterError("n_clusters", model.n_clusters, "must be at least 2, or there is nothing to compare")
     fold = _folds(study.n, check_integer("n_folds", n_folds, 2), model.n_clusters, rng)

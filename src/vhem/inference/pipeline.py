@@ -12,6 +12,7 @@ from sklearn.base import clone
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import Count, InputError, InputTypeError, InputWarning, warn
 from vhem.em.grouped import Batch
+from vhem.em.slopes import names_with_slopes, with_slopes
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.models import H3M
 from vhem.sequences import Sequences, SequencesLike, as_sequences
@@ -49,6 +50,10 @@ class Study(NamedTuple):
         chosen = np.concatenate([np.arange(first[s], first[s + 1]) for s in subjects])
         owner = np.repeat(np.arange(len(subjects)), np.diff(first)[subjects])
         return self._replace(batch=whole.cut(chosen, whole.lengths[chosen], owner, list(range(len(subjects)))))
+
+    def with_slopes(self, channels: IntArray) -> Study:
+        """Return the study with the slopes of some channels as further channels."""
+        return Study(with_slopes(self.batch, channels), names_with_slopes(self.channels, channels))
 
     def halves(self) -> tuple[Study, Study]:
         """Return every other sequence of each subject, and the rest; a single sequence is cut in the middle."""
@@ -89,23 +94,24 @@ class Fitted(NamedTuple):
     hmms: H3M  #: of each person
 
 
-def check_pipeline(estimator: Any, study: Study) -> SequenceClustering:
-    """Return the estimator, which must cluster sequences.
+def check_pipeline(estimator: Any, study: Study) -> tuple[SequenceClustering, Study]:
+    """Return the estimator, which must cluster sequences, and the study as it sees it.
 
-    Parts of a study may lack some of the codes of its categories, so their number is fixed here.
+    Parts of a study may lack some of the codes of its categories, so their number is fixed here. Slopes that take part
+    become channels of the study: data drawn from a model are not smooth, and would be clustered without.
     """
     if isinstance(estimator, (int, np.integer)):
-        return SequenceClustering(int(estimator))
+        estimator = SequenceClustering(int(estimator))
     if not isinstance(estimator, SequenceClustering):
         raise InputTypeError(
             "{estimator} must be a SequenceClustering or a number of clusters, got {kind}",
             kind=type(estimator).__name__,
         )
+    told: SequenceClustering = clone(estimator)
     if estimator.emissions == "categorical" and not any(study.channels.categories):
-        told: SequenceClustering = clone(estimator)
         told.set_params(emissions=f"categorical:{int(np.nanmax(study.batch.X)) + 1}")
-        return told
-    return estimator
+    seen = study.with_slopes(told.channels_with_slopes(study.sequences()))
+    return told.set_params(slopes=False), seen
 
 
 def run_again(
