@@ -83,7 +83,7 @@ def with_chosen_states(learning: LearningOptions, found: Input, n_clusters: int,
         return dataclasses.replace(learning, states=str(int(hmms.n_states.max())), topology=topology)
     clusterer = SequenceClustering(
         n_clusters, "auto", learning.mix, learning.covariance, learning.topology, random_state=run.seed,
-        n_jobs=run.jobs, emissions=learning.emitted(),
+        n_jobs=run.jobs, emissions=learning.emitted(), slopes=False,
     )  # fmt: skip
     chosen = clusterer.choose_shape(found.content, owners_of_hmms(found.content, learning))
     return dataclasses.replace(learning, states=str(chosen.n_states), topology=chosen.topology)

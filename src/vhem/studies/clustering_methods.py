@@ -58,8 +58,8 @@ def _options(items: Items, seed: int) -> dict[str, Any]:
 
 
 def _chosen_shape(items: Items, K: int, seed: int) -> dict[str, Any]:
-    """Return the number of states and the topology that `SequenceClustering` would choose."""
-    clusterer = SequenceClustering(K, "auto", **_options(items, seed))
+    """Return the number of states and the topology that `SequenceClustering` would choose of the values alone."""
+    clusterer = SequenceClustering(K, "auto", slopes=False, **_options(items, seed))
     chosen = clusterer.choose_shape(items.sequences, groups=items.owner)
     return {"n_states": chosen.n_states, "topology": chosen.topology}
 
@@ -71,7 +71,8 @@ def _said(n_states: int, topology: str) -> str:
 def sequence_clustering(items: Items, K: int, seed: int) -> Found:
     """`SequenceClustering`, which also chooses the number of states."""
     fit = SequenceClustering(K, "auto", **_options(items, seed)).fit(items.sequences, groups=items.owner)
-    return Found(fit.labels_, lambda new: fit.predict(new.sequences, new.owner), _said(fit.n_states_, fit.topology_))
+    said = _said(fit.n_states_, fit.topology_) + (", with slopes" if len(fit.slopes_) else "")
+    return Found(fit.labels_, lambda new: fit.predict(new.sequences, new.owner), said)
 
 
 def vhem_on_hmms(items: Items, K: int, seed: int) -> Found:
