@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
+from typer.testing import CliRunner
 
 import vhem
+from vhem._support.saving import kind_of
+from vhem.cli import app
 from vhem.em.grouped import Batch
-from vhem.em.slopes import slopes, smooth_channels, with_slopes, without_slopes
+from vhem.em.slopes import with_slopes, without_slopes
 from vhem.inference.pipeline import Study, check_pipeline
 from vhem.sequences import Sequences
+from vhem.sequences.slopes import slopes, smooth_channels
 
 
 def _batch(*arrays: np.ndarray) -> Batch:
@@ -32,7 +38,7 @@ def _up_or_down(n: int = 12, seed: int = 0) -> tuple[list[np.ndarray], np.ndarra
 def test_slopes_are_those_of_weighted_lines() -> None:
     rng = np.random.default_rng(1)
     x = rng.normal(size=40).cumsum() + 1e6
-    found = slopes(_batch(x[:, None]), np.array([0]))[:, 0]
+    found = slopes(x[:, None], np.array([0, 40]))[:, 0]
     for t in (0, 3, 20, 39):
         near = np.arange(max(0, t - 6), min(40, t + 7))
         root = np.exp(-0.25 * ((near - t) / 2.0) ** 2)  # polyfit weights residuals, not their squares
@@ -42,7 +48,7 @@ def test_slopes_are_those_of_weighted_lines() -> None:
 def test_slopes_end_with_their_sequence_and_are_missing_where_values_are() -> None:
     up, down = np.arange(20.0)[:, None], -3 * np.arange(15.0)[:, None]
     up[7] = np.nan
-    found = slopes(_batch(up, down, np.ones((1, 1))), np.array([0]))[:, 0]
+    found = slopes(np.concatenate([up, down, np.ones((1, 1))]), np.array([0, 20, 35, 36]))[:, 0]
     assert np.isnan(found[7])
     assert np.isnan(found[-1])  # the only frame of its sequence
     np.testing.assert_allclose(np.delete(found[:20], 7), 1.0)
@@ -55,9 +61,9 @@ def test_smooth_are_curves_but_neither_noise_nor_random_walks_nor_clocks() -> No
     noise = rng.normal(size=200)
     channels = np.column_stack([np.sin(time / 8) + 0.01 * noise, noise, noise.cumsum(), time, np.ones(200)])
     channels[50, 0] = np.nan
-    assert smooth_channels(_batch(channels)).tolist() == [0]
-    assert smooth_channels(_batch(channels[:20])).tolist() == []  # too short to tell
-    assert smooth_channels(_batch(channels * 1e-9 + 5)).tolist() == [0]
+    assert smooth_channels(channels, np.array([0, 200])).tolist() == [0]
+    assert smooth_channels(channels[:20], np.array([0, 20])).tolist() == []  # too short to tell
+    assert smooth_channels(channels * 1e-9 + 5, np.array([0, 200])).tolist() == [0]
 
 
 def test_clusters_that_differ_in_slopes_are_found_and_centers_describe_the_values() -> None:
@@ -95,8 +101,6 @@ def test_fits_with_slopes_are_saved_and_older_files_are_read(tmp_path) -> None:
     np.testing.assert_array_equal(again.predict_proba(sequences), fit.predict_proba(sequences))
     assert again.states_scores_ == fit.states_scores_
     del fit.centers_with_slopes_, fit.slopes_
-    from vhem._support.saving import kind_of
-
     kind = kind_of(fit)
     assert kind is not None
     older = {"params": {}, "fitted": {k: v for k, v in vars(fit).items() if k.endswith("_")}}
@@ -124,3 +128,47 @@ def test_tests_see_the_slopes_as_channels() -> None:
     assert model.slopes is False
     assert study.channels.names == ("x1", "slope of x1")
     assert study.batch.X.shape[1] == 2
+
+
+def test_sequences_get_slopes_of_channels_by_name() -> None:
+    rng = np.random.default_rng(4)
+    curve = np.sin(np.arange(60) / 5)
+    sequences = Sequences([np.column_stack([curve, rng.normal(size=60)])], channels=["x", "noise"])
+    assert sequences.smooth_channels == ["x"]
+    made = sequences.with_slopes()
+    assert made.channels == ["x", "noise", "slope of x"]
+    np.testing.assert_allclose(made[0][10:50, 2], np.cos(np.arange(10, 50) / 5) / 5, atol=0.02)
+    assert made.smooth_channels == []  # slopes of slopes are not meant
+    assert sequences.with_slopes(["noise", 0]).channels[2:] == ["slope of noise", "slope of x"]
+    for wrong in (["y"], ["x", "x"], "x"):
+        with pytest.raises(ValueError, match=r"no channel 'y'|asked for twice|must be one of 'auto'"):
+            sequences.with_slopes(wrong)
+    with pytest.raises(ValueError, match="holds categories, which have no slopes"):
+        Sequences([["a", "b"]], categories=True).with_slopes([0])
+
+
+def test_the_command_follows_slopes_and_scores_with_them(tmp_path) -> None:
+    sequences, kinds = _up_or_down()
+    rows = [f"s{i:02d},{t},{v:.6f}" for i, x in enumerate(sequences) for t, v in enumerate(x[:, 0])]
+    table, out = tmp_path / "saws.csv", tmp_path / "out"
+    table.write_text("\n".join(["id,t,x", *rows]))
+    told = CliRunner().invoke(app, ["cluster", str(table), "--clusters", "2", "-o", str(tmp_path / "plain")])
+    assert told.exit_code == 0
+    assert "x change smoothly; to compare how fast they change too, give --slopes auto" in " ".join(told.output.split())
+    done = CliRunner().invoke(app, ["cluster", str(table), "--clusters", "2", "--slopes", "auto", "-o", str(out)])
+    assert done.exit_code == 0
+    assert "values: x, slope of x" in done.output
+    assert "change smoothly" not in done.output
+    labels = read_labels(out / "labels.csv")
+    assert adjusted_rand_score(kinds, labels) == 1
+    for model in (out, out / "centers.vhem"):
+        scores = tmp_path / "scores.csv"
+        assert CliRunner().invoke(app, ["score", str(model), str(table), "-o", str(scores)]).exit_code == 0
+        assert adjusted_rand_score(labels, read_labels(scores)) == 1
+    parts = ["mixture", str(table), "--clusters", "2", "--partitions", "--slopes", "x", "-o", str(tmp_path / "parts")]
+    assert "--slopes do not work with --partitions" in " ".join(CliRunner().invoke(app, parts).output.split())
+
+
+def read_labels(path) -> list[str]:
+    with open(path, newline="") as file:
+        return [row["cluster"] for row in csv.DictReader(file)]

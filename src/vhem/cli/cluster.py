@@ -9,11 +9,11 @@ import typer
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
 
-from vhem._support.errors import InputError, warn
+from vhem._support.errors import InputError, InputWarning, warn
 from vhem._support.phrases import Count
 from vhem.bayes.about_centers import dispersion_of_members, with_posterior
 from vhem.cli import in_words as summary
-from vhem.cli.inputs import chosen_tau, read_sequences_or_hmms
+from vhem.cli.inputs import Input, chosen_tau, read_sequences_or_hmms
 from vhem.cli.learning import forget_parts, learned, owners_of_hmms, with_chosen_states
 from vhem.cli.naming import Doing
 from vhem.cli.number import STABLE, as_lists, compare, criteria_table, sequences_per_hmm
@@ -112,6 +112,7 @@ def cluster(
         candidates = [1] if clusters == "auto" else several("--clusters", clusters)
         writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_or_hmms(data, table.reading())
+        _hint_at_slopes(found, learning)
         chosen = learning.states == "auto" and isinstance(found.content, Sequences)
         learning = with_chosen_states(learning, found, max(candidates), run)
         hmms = learned(found, out, learning, run, session)
@@ -251,6 +252,15 @@ def _polished(
         n_jobs=run.jobs,
         emissions=learning.emitted(),
     ).fit(found.content, groups=names, hmms=hmms)
+
+
+def _hint_at_slopes(found: Input, learning: LearningOptions) -> None:
+    """Say that slopes may tell more, if values change smoothly."""
+    plain = learning.emitted() == "gaussian" and learning.covariance == "diag"
+    smooth = found.content.smooth_channels if plain and isinstance(found.content, Sequences) else []
+    if smooth:
+        cure = "to compare how fast they change too, give --slopes auto"
+        warn(InputWarning("{names} change smoothly", cure, names=", ".join(smooth[:5]) + (", …" if smooth[5:] else "")))
 
 
 def _with_uncertainty(

@@ -107,7 +107,7 @@ def _test(
     if isinstance(found.content, Sequences):
         model = SequenceClustering(
             2, int(np.ceil(np.median(hmms.n_states))), learning.mix, learning.covariance, learning.topology,
-            random_state=run.seed, n_jobs=run.jobs, emissions=learning.emitted(),
+            random_state=run.seed, n_jobs=run.jobs, emissions=learning.emitted(), slopes=False,
         )  # fmt: skip
         owners = owners_of_hmms(found.content, learning) or found.content.ids
         return tested_against_one_less(model, found.content, owners, n, run.seed)

@@ -101,10 +101,11 @@ def _parts(data: Path, table: TableOptions, options: PartOptions) -> tuple[list[
         raise InputError(
             "--group and --one-sequence do not work with --partitions, which treats every sequence separately",
         )  # fmt: skip
-    if table.decimal != "auto" or table.encoding is not None or table.sheet is not None:
+    if table.decimal != "auto" or table.encoding is not None or table.sheet is not None or table.slopes:
         raise InputError(
-            "--decimal, --encoding and --sheet do not work with --partitions", "run `vhem convert` on the files first",
-        )  # fmt: skip
+            "--decimal, --encoding, --sheet and --slopes do not work with --partitions",
+            "run `vhem convert` on the files first",
+        )
     parts = read_parts(data, listed(table.id), table.time, listed(table.values), options.rows_per_part)
     names = listed(table.values)
     if names is None:  # tables of text or arrays; Parquet needs them given

@@ -22,6 +22,7 @@ from vhem.inference import ab_scale, log_odds, subject_scores
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
 from vhem.sequences.readers.read import has_columns
+from vhem.sequences.slopes import PREFIX
 
 Columns = dict[str, list[Any]]
 
@@ -159,6 +160,10 @@ def _sequences_for(h3m: H3M, names: list[str] | None, data: Path, table: TableOp
     if options.other is not None and not isinstance(options.categories, dict):
         options = options._replace(categories={name: list(known) for name, known in h3m.categories.items()})
     found = read_sequences_only(data, options)
+    slopes = [name.removeprefix(PREFIX) for name in names or () if name not in (found.feature_names or names or ())]
+    if slopes and not options.slopes and set(slopes) <= set(names or ()):
+        options = options._replace(slopes=slopes)
+        found = read_sequences_only(data, options)
     same = names is None or found.feature_names is None or found.feature_names == names
     if same or table.values is not None:
         return cast("Sequences", found.content)
@@ -168,4 +173,5 @@ def _sequences_for(h3m: H3M, names: list[str] | None, data: Path, table: TableOp
             "name the corresponding columns with --values",
             names=", ".join(names or ()), data=data, known=", ".join(found.feature_names or ()),
         )  # fmt: skip
-    return cast("Sequences", read_sequences_only(data, table.reading()._replace(values=names)).content)
+    values = [name for name in names or () if name.removeprefix(PREFIX) not in slopes or name in slopes]
+    return cast("Sequences", read_sequences_only(data, options._replace(values=values)).content)

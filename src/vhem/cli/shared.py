@@ -104,6 +104,12 @@ def _wide(parts: list[str] | None) -> str | dict[str, str] | None:
     return {name.strip(): columns for name, _, columns in pairs}
 
 
+def _slopes(parts: list[str] | None) -> str | list[str]:
+    """Return the columns whose slopes are wanted, as `Sequences.with_slopes` takes them."""
+    names = listed(parts) or []
+    return "auto" if names == ["auto"] else names
+
+
 @dataclasses.dataclass
 class TableOptions:
     """How a table is read."""
@@ -149,6 +155,14 @@ class TableOptions:
             panel=_TABLE,
         ),
     ] = None
+    slopes: Annotated[
+        list[str] | None,
+        _option(
+            "--slopes",
+            help="Columns whose slopes become channels too: x,y. auto: those that change smoothly.",
+            panel=_TABLE,
+        ),
+    ] = None
     join: Annotated[
         list[Path] | None,
         _option("--join", help="A further table of the same sequences, as another channel; by id.", panel=_TABLE),
@@ -170,7 +184,7 @@ class TableOptions:
         return Options(
             names, self.time, listed(self.values), self.group, self.decimal, self.encoding,
             0 if self.sheet is None else self.sheet, named_lists(self.categories), self.other, self.weights,
-            _wide(self.wide), tuple(self.join or ()),
+            _wide(self.wide), tuple(self.join or ()), _slopes(self.slopes),
         )  # fmt: skip
 
 

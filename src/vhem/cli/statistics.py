@@ -71,7 +71,7 @@ class StatisticsRun:
         return SequenceClustering(
             len(self.run.centers), states, int(options.get("mix", 1)), str(options.get("covariance", "diag")),
             self.run.topology, random_state=seed, n_jobs=jobs,
-            emissions=families_by_columns(options.get("emissions")),
+            emissions=families_by_columns(options.get("emissions")), slopes=False,
         )  # fmt: skip
 
 

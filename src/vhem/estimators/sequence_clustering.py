@@ -33,13 +33,14 @@ from vhem.em.pooling import learned_from
 from vhem.em.progress import Progress
 from vhem.em.quickened import quickened
 from vhem.em.shortened import Shortened
-from vhem.em.slopes import names_with_slopes, smooth_channels, with_slopes, without_slopes
+from vhem.em.slopes import with_slopes, without_slopes
 from vhem.em.topology import topology_of
 from vhem.emissions import Components, Gaussian
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
 from vhem.models import H3M
 from vhem.sequences import Sequences, SequencesLike, as_sequences
+from vhem.sequences.slopes import names_with_slopes
 
 _ANY = "ergodic"
 _SAMPLE = MOST_COMPARED  # items whose HMMs are compared pairwise; the others follow the likelihoods
@@ -198,7 +199,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         sequences = as_sequences(X) if hmms is None else hmms.coded(X)
         batch = Batch.of(sequences, groups, sample_weight, plan.template(sequences) if hmms is None else _like(hmms))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
-        batch = self._with_slopes(batch, hmms)
+        batch = self._with_slopes(batch, sequences, hmms)
         plan, whole = self._sized(plan, batch, hmms, rng), batch
         short = Shortened.of(batch, plan, self.n_clusters)
         batch = short.batch
@@ -230,17 +231,13 @@ class SequenceClustering(LabelFrame, Clusterer):
         """Return the number of states that ``n_states="auto"`` chooses for these sequences."""
         return self.choose_shape(X, groups).n_states
 
-    def channels_with_slopes(self, X: SequencesLike) -> IntArray:
-        """Return the channels of these sequences whose slopes take part."""
-        sequences = as_sequences(X)
-        return self._channels_to_follow(Batch.of(sequences, None, None, self._plan().template(sequences)))
-
     def choose_shape(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> ChosenShape:
         """Return the `topology` and the `n_states` that "auto" chooses for these sequences, and the `scores`."""
         plan, sequences = self._plan(), as_sequences(X)
         batch = Batch.of(sequences, groups, None, plan.template(sequences))
         check_enough("n_clusters", self.n_clusters, len(batch.ids), "item")
-        return self._best_shape(with_slopes(batch, self._channels_to_follow(batch)), plan, generator(self.random_state))
+        batch = with_slopes(batch, self.channels_with_slopes(sequences))
+        return self._best_shape(batch, plan, generator(self.random_state))
 
     def predict(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> IntArray:
         """Return the most probable cluster of each sequence, or of each group of sequences.
@@ -272,25 +269,25 @@ class SequenceClustering(LabelFrame, Clusterer):
             n_threads=n_threads(self.n_jobs),
         )  # fmt: skip
 
-    def _with_slopes(self, batch: Batch, hmms: H3M | None) -> Batch:
+    def _with_slopes(self, batch: Batch, sequences: Sequences, hmms: H3M | None) -> Batch:
         """Return the sequences with the slopes that take part as further channels."""
         if hmms is not None and self.slopes is True:
             raise InputError("slopes=True is for HMMs that are learned here, but {hmms} are given", "leave one out")
         none = np.zeros(0, dtype=np.int64)
-        self.slopes_ = none if hmms is not None else self._channels_to_follow(batch)
+        self.slopes_ = self.channels_with_slopes(sequences) if hmms is None else none
         return with_slopes(batch, self.slopes_)
 
-    def _channels_to_follow(self, batch: Batch) -> IntArray:
-        """Return the channels whose slopes take part."""
+    def channels_with_slopes(self, X: SequencesLike) -> IntArray:
+        """Return the channels of these sequences whose slopes take part, by position."""
         if self.slopes not in ("auto", True, False):
             raise ParameterError("slopes", self.slopes, "must be 'auto', True or False")
-        gaussian = isinstance(batch.emissions, Gaussian)
+        sequences = as_sequences(X)
+        gaussian = self.emissions == "gaussian" and not sequences.categories
         if self.slopes is True and not gaussian:
             raise ParameterError("slopes", True, "is for Gaussian emissions")
-        if self.slopes is True:
-            return np.arange(batch.X.shape[1])
         suits = gaussian and self.covariance_type == "diag" and self.slopes == "auto"
-        return smooth_channels(batch) if suits else np.zeros(0, dtype=np.int64)
+        names = sequences.channels if self.slopes is True else sequences.smooth_channels if suits else []
+        return np.array([sequences.channels.index(name) for name in names], dtype=np.int64)
 
     def _sized(self, plan: FitPlan, batch: Batch, hmms: H3M | None, rng: np.random.Generator) -> FitPlan:
         """Return the plan for the states asked for, or for those of given HMMs, or for those that suit best."""

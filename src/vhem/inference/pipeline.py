@@ -12,11 +12,12 @@ from sklearn.base import clone
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.errors import Count, InputError, InputTypeError, InputWarning, warn
 from vhem.em.grouped import Batch
-from vhem.em.slopes import names_with_slopes, with_slopes
+from vhem.em.slopes import with_slopes
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.models import H3M
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.sequences.channels import Channels
+from vhem.sequences.slopes import names_with_slopes
 
 
 class Study(NamedTuple):

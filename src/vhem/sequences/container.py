@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.checks import check_choice
 from vhem._support.errors import InputError, InputTypeError, ParameterError
 from vhem._support.immutable import Immutable
 from vhem._support.indexing import checked_ids, positions
@@ -25,6 +26,7 @@ from vhem.sequences.readers.cells import LARGEST
 from vhem.sequences.readers.frames import is_lazy, read_frame
 from vhem.sequences.readers.wide import Wide
 from vhem.sequences.readers.wide_rows import read_wide_frame
+from vhem.sequences.slopes import PREFIX, names_with_slopes, slopes, smooth_channels
 
 
 class Place(NamedTuple):
@@ -267,6 +269,49 @@ class Sequences(KnowsChannels, Immutable):
             if own is not None and self._named.categories[k] is None:
                 checked_codes(X[:, k], own, goal.names[k])
         return self._with(X, goal)
+
+    @property
+    def smooth_channels(self) -> list[str]:
+        """Names of the channels that change smoothly; none if slopes are among the channels already."""
+        if any(name.startswith(PREFIX) for name in self.channels):
+            return []
+        found = smooth_channels(self.X, self.offsets)
+        return [self.channels[k] for k in found if self._named.categories[k] is None]
+
+    def with_slopes(self, channels: str | Iterable[str | int] = "auto") -> Sequences:
+        """Return the same sequences with slopes as further channels: how much a channel rises per frame.
+
+        A slope is that of a line fitted to the frames nearby, the nearest of which count most (a Gaussian window with a
+        standard deviation of two frames). It is missing where the value is.
+
+        Parameters
+        ----------
+        channels : "auto", or list of str or int
+            Channels, by name or position; "auto": all that change smoothly, because the slopes of noise are noise.
+
+        Returns
+        -------
+        Sequences
+            The further channels are called "slope of x1", ….
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> up = Sequences([np.arange(5.0)]).with_slopes([0])
+        >>> up.channels, up[0][:, 1]
+        (['x1', 'slope of x1'], array([1., 1., 1., 1., 1.]))
+        """
+        if isinstance(channels, str):
+            check_choice("channels", channels, ("auto",))
+            channels = self.smooth_channels
+        chosen = np.array([self._named.place(channel) for channel in channels], dtype=np.int64)
+        wrong = [self.channels[k] for k in chosen if self._named.categories[k] is not None]
+        if wrong:
+            raise InputError("{name!r} holds categories, which have no slopes", "leave it out", name=wrong[0])
+        names = names_with_slopes(self._named, chosen)
+        if len(set(names.names)) < len(names.names):
+            raise InputError("the slopes of {channels} are there already, or are asked for twice", "leave them out")
+        return self._with(np.hstack([self.X, slopes(self.X[:, chosen], self.offsets)]), names)
 
     @property
     def keys(self) -> list[Any]:

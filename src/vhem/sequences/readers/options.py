@@ -35,6 +35,7 @@ class Options(NamedTuple):
     weights: str | None = None
     wide: Wide | None = None
     join: tuple[Path, ...] = ()  #: further tables of the same sequences, for the command
+    slopes: str | Iterable[str | int] = ()  #: channels whose slopes become further channels; "auto": smooth ones
 
     def of_wide(self) -> WideAsked:
         """Return what is said about a wide table."""

@@ -122,7 +122,12 @@ def read_sequences(
 def read_with_roles(path: Any, options: Options) -> Reading:
     """Read sequences as `read_sequences` does, and return which column was used for what."""
     made = _read(path, options)
-    return made._replace(sequences=with_places(made.sequences, path, options))
+    sequences = with_places(made.sequences, path, options)
+    if not options.slopes:
+        return made._replace(sequences=sequences)
+    sequences = sequences.with_slopes(options.slopes)
+    more = sequences.channels[made.sequences.n_dims :]
+    return Reading(sequences, made.roles._replace(values=[*made.roles.values, *more]))
 
 
 def has_columns(path: Path, options: Options) -> bool:
