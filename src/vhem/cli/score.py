@@ -160,8 +160,9 @@ def _sequences_for(h3m: H3M, names: list[str] | None, data: Path, table: TableOp
     if options.other is not None and not isinstance(options.categories, dict):
         options = options._replace(categories={name: list(known) for name, known in h3m.categories.items()})
     found = read_sequences_only(data, options)
-    slopes = [name.removeprefix(PREFIX) for name in names or () if name not in (found.feature_names or names or ())]
-    if slopes and not options.slopes and set(slopes) <= set(names or ()):
+    missing = [name for name in names or () if found.feature_names and name not in found.feature_names]
+    slopes = [name.removeprefix(PREFIX) for name in missing if name.startswith(PREFIX)]
+    if set(slopes) & set(found.feature_names or ()):
         options = options._replace(slopes=slopes)
         found = read_sequences_only(data, options)
     same = names is None or found.feature_names is None or found.feature_names == names
@@ -173,5 +174,5 @@ def _sequences_for(h3m: H3M, names: list[str] | None, data: Path, table: TableOp
             "name the corresponding columns with --values",
             names=", ".join(names or ()), data=data, known=", ".join(found.feature_names or ()),
         )  # fmt: skip
-    values = [name for name in names or () if name.removeprefix(PREFIX) not in slopes or name in slopes]
+    values = [name for name in names or () if name not in missing]
     return cast("Sequences", read_sequences_only(data, options._replace(values=values)).content)
