@@ -276,7 +276,7 @@ def test_categories_stay_categories_when_the_clustering_is_run_again():
     names = Sequences([[["sun", "rain", "hail"][int(x)] for x in seq.ravel()] for seq in codes], categories=True)
     for sequences, emissions in ((codes, "categorical"), (names, "gaussian")):
         study = Study.of(sequences, owner)
-        model = check_pipeline(SequenceClustering(2, 2, emissions=emissions, n_jobs=1), study)
+        model, study = check_pipeline(SequenceClustering(2, 2, emissions=emissions, n_jobs=1), study)
         part = run_again(model, study.take(np.arange(6)), 2, 0).centers
         assert part.emissions.kind == "categorical with 3 categories"
         assert np.isfinite(part.log_likelihoods(study.sequences())).all()
