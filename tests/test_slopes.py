@@ -154,7 +154,9 @@ def test_the_command_follows_slopes_and_scores_with_them(tmp_path) -> None:
     table.write_text("\n".join(["id,t,x", *rows]))
     told = CliRunner().invoke(app, ["cluster", str(table), "--clusters", "2", "-o", str(tmp_path / "plain")])
     assert told.exit_code == 0
-    assert "x change smoothly; to compare how fast they change too, give --slopes auto" in " ".join(told.output.split())
+    assert "some values change smoothly: x; to compare how fast they change too, give --slopes auto" in " ".join(
+        told.output.split()
+    )
     done = CliRunner().invoke(app, ["cluster", str(table), "--clusters", "2", "--slopes", "auto", "-o", str(out)])
     assert done.exit_code == 0
     assert "values: x, slope of x" in done.output

@@ -260,7 +260,13 @@ def _hint_at_slopes(found: Input, learning: LearningOptions) -> None:
     smooth = found.content.smooth_channels if plain and isinstance(found.content, Sequences) else []
     if smooth:
         cure = "to compare how fast they change too, give --slopes auto"
-        warn(InputWarning("{names} change smoothly", cure, names=", ".join(smooth[:5]) + (", …" if smooth[5:] else "")))
+        warn(
+            InputWarning(
+                "some values change smoothly: {names}",
+                cure,
+                names=", ".join(smooth[:5]) + (", …" if smooth[5:] else ""),
+            )
+        )
 
 
 def _with_uncertainty(

@@ -10,6 +10,7 @@ from vhem.sequences.channels import Channels
 PREFIX = "slope of "  # of the name of a channel that holds the slopes of another
 
 _SMOOTH = 0.25  # correlation of successive steps above which a channel is smooth: noise has -0.5, a random walk 0
+_ENOUGH = 1_000_000  # frames that are asked
 _LEAST_STEPS = 30  # pairs of successive steps from which that can be told
 _WIDTH = 2.0  # frames: standard deviation of the window in which a line is fitted to the values
 _REACH = 6  # frames on either side that belong to the window
@@ -21,6 +22,7 @@ def smooth_channels(X: FloatArray, offsets: IntArray) -> IntArray:
 
     Channels with the same slope everywhere, such as a clock, are left out.
     """
+    X, offsets = X[:_ENOUGH], np.append(offsets[offsets < len(X[:_ENOUGH])], len(X[:_ENOUGH]))
     steps = np.diff(X, axis=0)
     steps[offsets[1:-1] - 1] = np.nan  # from one sequence to the next
     both = steps[:-1] * steps[1:]
