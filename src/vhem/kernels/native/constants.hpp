@@ -63,6 +63,7 @@ constexpr long kStretch = 1L << 14;          // Baum-Welch: frames of a long seq
 constexpr long kLongSequence = 4 * kStretch; // Baum-Welch: frames from which on a sequence is cut into stretches
 constexpr long kSlotDoubles = 1L << 22;      // Baum-Welch: the most sums kept apart at a time
 constexpr long kFramesInLanes = 128;         // Kalman filter: frames of kLanes sequences, in the second-level cache
+constexpr long kProjected = 12;              // Kalman filter: of these so many in the first-level cache
 constexpr long kTogether = 16;               // Kalman filter: systems that share frames in lanes
 constexpr long kRowsPerTask = 8;             // PPK: models of a per task
 

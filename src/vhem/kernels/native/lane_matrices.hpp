@@ -179,12 +179,17 @@ inline vec invert(vec* a, vec* inverse, long n) {
     return log_det;
 }
 
-// to[i][l] = from[l][i].
+// to[i][l] = from[l][i]. What is left at the end is done with some of what is done already.
 inline void into_lanes(const double* const* from, long n, vec* to) {
-    long i = 0;
-    for (; i + kLanes <= n; i += kLanes) transpose(from, i, to + i);
-    for (; i < n; ++i)
-        for (int l = 0; l < kLanes; ++l) to[i][l] = from[l][i];
+    if (n < kLanes) {
+        for (long i = 0; i < n; ++i)
+            for (int l = 0; l < kLanes; ++l) to[i][l] = from[l][i];
+        return;
+    }
+    for (long i = 0; i < n; i += kLanes) {
+        const long at = std::min(i, n - kLanes);
+        transpose(from, at, to + at);
+    }
 }
 
 }  // namespace

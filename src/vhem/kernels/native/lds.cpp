@@ -55,16 +55,12 @@ class Frames {
     long first = 0, n = 0;
 
     // About the mean of each sequence, so that sums of squares lose no digits.
-    Frames(const Bundle& bundle, const double* nothing) : bundle_(bundle), nothing_(nothing), d(bundle.d) {
+    Frames(const Bundle& bundle, const double* nothing, const std::vector<double>& means)
+        : bundle_(bundle), nothing_(nothing), d(bundle.d) {
         make_room();
         std::fill_n(origin, d, vec{});
-        std::vector<double> mean(d);
-        for (int l = 0; l < bundle.lanes; ++l) {
-            std::fill(mean.begin(), mean.end(), 0.0);
-            for (const double *y = bundle.rows[l], *end = y + bundle.length[l] * d; y < end; y += d)
-                for (long j = 0; j < d; ++j) mean[j] += y[j];
-            for (long j = 0; j < d; ++j) origin[j][l] = mean[j] / static_cast<double>(bundle.length[l]);
-        }
+        for (int l = 0; l < bundle.lanes; ++l)
+            for (long j = 0; j < d; ++j) origin[j][l] = means[bundle.sequence[l] * d + j];
     }
 
     // About the ȳ of a system: for sequences with gaps.
@@ -88,6 +84,12 @@ class Frames {
         summed_ = true;
     }
 
+    // Calls work(first, n) for every few frames of the block, which stay in the first-level cache.
+    template <class Work>
+    void each_few(Work work) const {
+        for (long t = first; t < first + n; t += kProjected) work(t, std::min(kProjected, first + n - t));
+    }
+
   private:
     bool summed_ = false;
 
@@ -107,14 +109,16 @@ class Frames {
     }
 };
 
-// What one pass of the filter knows about a frame, n registers each, in this order.
-struct States {
-    const long n;
-    VecArray all;
+// What one pass of the filter knows about a frame, n registers each, in this order; or about the last frame alone, if nobody
+// asks for more: that stays in the first-level cache.
+class States {
+    const long n_, step_;
+    VecArray all_;
 
-    explicit States(long n) : n(n) {}
-    vec* x(long t) { return all.data() + 2 * n * t; }              // x̂_{t|t-1}, later x̂_{t|T}
-    vec* innovation(long t) { return all.data() + 2 * n * t + n; }  // Cᵀ R⁻¹ e_t
+  public:
+    States(long n, long frames, bool kept) : n_(n), step_(kept ? 2 * n : 0) { all_.resize(2 * n * (kept ? frames + 1 : 1)); }
+    vec* x(long t) { return all_.data() + step_ * t; }                // x̂_{t|t-1}, later x̂_{t|T}
+    vec* innovation(long t) { return all_.data() + step_ * t + n_; }  // Cᵀ R⁻¹ e_t
 };
 
 // The filter of sequences with gaps, one per lane.
@@ -168,68 +172,88 @@ class Course {
     const System& s;
     const Bundle& bundle_;
     VecArray own_;
-    vec *apart_, *shift_, *projected_, *scratch_;  // (d,) from ȳ to the origin of the frames, (n,) CᵀR⁻¹ of it, (block, n), (n,)
+    vec *apart_, *shift_, *projected_, *scratch_;  // (d,) from ȳ to the origin of the frames, (n,) CᵀR⁻¹ of it, (kProjected, n), (3, n)
     vec score_ = {}, explained_ = {};
 
   public:
     States states;
 
-    Course(const System& s, const Bundle& bundle, const Frames& frames) : s(s), bundle_(bundle), states(s.n) {
-        own_.resize(s.d + (2 + kFramesInLanes) * s.n);
-        apart_ = own_.data(), shift_ = apart_ + s.d, projected_ = shift_ + s.n, scratch_ = projected_ + kFramesInLanes * s.n;
+    Course(const System& s, const Bundle& bundle, const Frames& frames, bool kept = true)
+        : s(s), bundle_(bundle), states(s.n, bundle.longest, kept) {
+        own_.resize(s.d + (4 + kProjected) * s.n);
+        apart_ = own_.data(), shift_ = apart_ + s.d, projected_ = shift_ + s.n, scratch_ = projected_ + kProjected * s.n;
         for (long j = 0; j < s.d; ++j) apart_[j] = frames.origin[j] - s.offset[j];
         product(shift_, 1, transposed(s.CR.data(), s.n), view(apart_, 1), s.n, s.d, 1);
-        states.all.resize(2 * s.n * (bundle.longest + 1));
         for (long i = 0; i < s.n; ++i) states.x(0)[i] = splat(s.mean[i]);
     }
 
     vec apart(long j) const { return apart_[j]; }
 
-    // P of a block of frames.
-    void project(Frames& frames) {
-        for (long t = 0; t < frames.n; ++t) std::copy_n(shift_, s.n, projected_ + t * s.n);
-        product(projected_, s.n, view(frames.at(frames.first), s.d), view(s.CR.data(), s.n), frames.n, s.d, s.n, Put::kAdd);
+    // CᵀR⁻¹ of n frames of a block, kProjected at most.
+    void project(Frames& frames, long first, long n) {
+        product(projected_, s.n, view(frames.at(first), s.d), view(s.CR.data(), s.n), n, s.d, s.n);
     }
 
     // The filter over a block of frames.
     template <class Covariances>
     void filter(Frames& frames, Covariances& f) {
-        project(frames);
-        for (long t = frames.first; t < frames.first + frames.n; ++t) step(t, frames, f);
+        frames.each_few([&](long first, long n) {
+            project(frames, first, n);
+            for (long i = 0; i < n; ++i) step(first + i, i, f);
+        });
     }
 
-    // Its step at frame t of the block that was projected.
+    // Its step at frame t, which is in this row of those projected.
     template <class Covariances>
-    void step(long t, const Frames& frames, Covariances& f) {
-        step(t, projected_ + (t - frames.first) * s.n, f);
+    void step(long t, long row, Covariances& f) {
+        switch (s.n) {
+            case 2: return step_of<2>(t, row, f);
+            case 3: return step_of<3>(t, row, f);
+            case 4: return step_of<4>(t, row, f);
+            case 5: return step_of<5>(t, row, f);
+            case 6: return step_of<6>(t, row, f);
+            case 7: return step_of<7>(t, row, f);
+            case 8: return step_of<8>(t, row, f);
+            default: return step_of<0>(t, row, f);
+        }
     }
 
-    // log p(y) of every lane, after all frames. Where little is left of the squares, or values are missing, they are made anew.
+    // Whether so little is left of the squares that eᵀ R⁻¹ e must be made anew, frame by frame.
+    bool lost(const Frames& frames) const {
+        const vec all = squares(frames);
+        return any(all - explained_ < kLeastLeft * all);
+    }
+
+    // log p(y) of every lane, after all frames. If much is lost, or values are missing, this takes states that were kept.
     vec score(const Frames& frames, bool gaps, const double* nothing) {
-        vec squares = {};
-        for (long j = 0; j < s.d; ++j)
-            squares += fma(bundle_.lengths * apart_[j], apart_[j], frames.squares[j]) * (1.0 / s.R[j]);
-        const vec left = squares - explained_;
-        const bool lost = any(left < kLeastLeft * squares);
-        return score_ - 0.5 * (gaps || lost ? residuals(nothing) : left);
+        return score_ - 0.5 * (gaps || lost(frames) ? residuals(nothing) : squares(frames) - explained_);
     }
 
   private:
-    template <class Covariances>
-    void step(long t, const vec* projected, Covariances& f) {
-        const long n = s.n;
-        vec *x = states.x(t), *v = states.innovation(t), explained = {}, quadratic = {};
-        std::copy_n(projected, n, v);
+    // A step with N states, which stay in registers; 0 for any number.
+    template <int N, class Covariances>
+    __attribute__((noinline)) void step_of(long t, long row, Covariances& f) {
+        const long n = N ? N : s.n;
+        vec own[N ? 3 * N : 1], *x = N ? own : scratch_, *v = x + n, *u = v + n;
+        vec *from = states.x(t), *P = projected_ + row * n, explained = {}, quadratic = {};
+        for (long i = 0; i < n; ++i) x[i] = from[i], P[i] += shift_[i], v[i] = P[i];
         times(v, view(f.part(t, kD), n), x, n, Put::kSubtract);
-        times(scratch_, view(f.part(t, kVf), n), v, n);
+        times(u, view(f.part(t, kVf), n), v, n);
         const ivec active = bundle_.active(t);
         for (long i = 0; i < n; ++i) {
-            explained = fma(x[i], projected[i] + v[i], explained), quadratic = fma(v[i], scratch_[i], quadratic);
-            v[i] = active ? v[i] : vec{}, scratch_[i] += x[i];
+            explained = fma(x[i], P[i] + v[i], explained), quadratic = fma(v[i], u[i], quadratic);
+            from[n + i] = active ? v[i] : vec{}, u[i] += x[i];
         }
-        times(states.x(t + 1), view(s.A, n), scratch_, n);
+        times(states.x(t + 1), view(s.A, n), u, n);
         score_ -= active ? 0.5 * (wide(f.log_det(t)) - quadratic) : vec{};
         explained_ += active ? explained : vec{};
+    }
+
+    // Σ_t (y - ȳ)ᵀ R⁻¹ (y - ȳ)
+    vec squares(const Frames& frames) const {
+        vec sum = {};
+        for (long j = 0; j < s.d; ++j) sum += fma(bundle_.lengths * apart_[j], apart_[j], frames.squares[j]) * (1.0 / s.R[j]);
+        return sum;
     }
 
     // Σ_t eᵀ R⁻¹ e, each e by itself.
@@ -395,32 +419,19 @@ class LaneSums {
 class Kalman {
   public:
     Kalman(const Systems& systems, const Sequences& sequences, Call& call)
-        : systems(all_systems(systems)), sequences(sequences), call(call), order(sequences.n), nothing(sequences.d, std::numeric_limits<double>::quiet_NaN()) {
+        : systems(all_systems(systems)), sequences(sequences), call(call), order(sequences.n),
+          nothing(sequences.d, std::numeric_limits<double>::quiet_NaN()), means(sequences.n * sequences.d) {
+        const auto longer = [&](long a, long b) { return sequences.length(a) > sequences.length(b); };
         std::iota(order.begin(), order.end(), 0);
-        std::vector<char> broken(sequences.n);
-        for (long i = 0; i < sequences.n; ++i) {
-            vec zero = {};  // or NaN: quicker than to look at one number after the other
-            const double *y = sequences.begin(i), *end = sequences.begin(i + 1);
-            for (; y + kLanes <= end; y += kLanes) zero += 0.0 * load(y);
-            if (y < end) zero += 0.0 * load_partial(y, static_cast<int>(end - y));
-            broken[i] = any(zero != zero);
-        }
-        std::stable_sort(order.begin(), order.end(), [&](long a, long b) {
-            return broken[a] != broken[b] ? broken[a] < broken[b] : sequences.length(a) > sequences.length(b);
-        });
-        whole = std::count(broken.begin(), broken.end(), 0);
-        for (long k = 0; whole && k < systems.K; ++k) {
-            if (k % kLanes == 0)
-                shared.emplace_back(new FilterInLanes(this->systems, k, sequences.length(order[0]), call.caller));
-            filters.emplace_back(*shared.back(), static_cast<int>(k % kLanes));
-        }
+        std::stable_sort(order.begin(), order.end(), longer);
     }
 
     // log p(y_i | system k), (n, K).
     void score(double* scores) {
         each_bundle([&](const Bundle& bundle, bool gaps) {
-            Frames frames(bundle, nothing.data());
-            for (long k = 0; k < K(); k += kTogether) filtered(bundle, gaps, frames, k, std::min(k + kTogether, K()), scores);
+            Frames frames(bundle, nothing.data(), means);
+            for (long k = 0; k < K(); k += kTogether)
+                filtered(bundle, gaps, frames, k, std::min(k + kTogether, K()), scores, false);
         });
     }
 
@@ -429,10 +440,10 @@ class Kalman {
     void add_up(const double* log_weights, double* scores, double* z, const SystemSums& sums) {
         std::vector<double> mass(K());
         std::vector<std::unique_ptr<LaneSums>> lanes;
-        std::vector<std::vector<double>> ends(K(), std::vector<double>(whole ? sequences.length(order[0]) : 0));
+        std::vector<std::vector<double>> ends(K(), std::vector<double>(sequences.length(order[0])));
         for (const System& s : systems) lanes.emplace_back(new LaneSums(s));
         each_bundle([&](const Bundle& bundle, bool gaps) {
-            Frames frames(bundle, nothing.data());
+            Frames frames(bundle, nothing.data(), means);
             const Courses courses = filtered(bundle, gaps, frames, 0, K(), scores);
             assign(bundle, log_weights, scores, z);
             std::vector<Share> shares;
@@ -475,21 +486,48 @@ class Kalman {
     const std::vector<System> systems;
     const Sequences& sequences;
     Call& call;
-    std::vector<long> order;  // longest first; those with gaps behind the others
-    long whole;               // sequences without gaps
+    std::vector<long> order;  // longest first
     const std::vector<double> nothing;
+    std::vector<double> means;  // of every sequence; with gaps not a number where something is missing
     std::vector<std::unique_ptr<FilterInLanes>> shared;
     std::vector<Filter> filters;
 
     long K() const { return static_cast<long>(systems.size()); }
 
+    // Calls work(bundle, gaps) for all sequences, those with gaps apart from the others.
     template <class Work>
     void each_bundle(Work work) {
-        for (long at = 0; at < sequences.n;) {
-            const bool gaps = at >= whole;
-            const int lanes = static_cast<int>(std::min<long>(kLanes, (gaps ? sequences.n : whole) - at));
-            work(Bundle(sequences, &order[at], lanes, gaps), gaps);
-            at += lanes;
+        std::vector<long> waiting[2];
+        const auto finish = [&](bool gaps) {
+            std::vector<long>& chosen = waiting[gaps];
+            if (chosen.empty()) return;
+            if (!gaps) make_filters();
+            work(Bundle(sequences, chosen.data(), static_cast<int>(chosen.size()), gaps), gaps);
+            chosen.clear();
+        };
+        for (long i : order) {
+            const bool gaps = find_mean(i);
+            waiting[gaps].push_back(i);
+            if (waiting[gaps].size() == kLanes) finish(gaps);
+        }
+        finish(false), finish(true);
+    }
+
+    // The mean of sequence i. Returns whether there are gaps in it, which the mean shows at no cost.
+    bool find_mean(long i) {
+        double *mean = &means[i * sequences.d], zero = 0;
+        std::fill_n(mean, sequences.d, 0.0);
+        for (const double *y = sequences.begin(i), *end = sequences.begin(i + 1); y < end; y += sequences.d)
+            for (long j = 0; j < sequences.d; ++j) mean[j] += y[j];
+        for (long j = 0; j < sequences.d; ++j) mean[j] /= static_cast<double>(sequences.length(i)), zero += 0.0 * mean[j];
+        return zero != zero;
+    }
+
+    // The filters that sequences without gaps share, when the first of these comes.
+    void make_filters() {
+        for (long k = static_cast<long>(filters.size()); k < K(); ++k) {
+            if (k % kLanes == 0) shared.emplace_back(new FilterInLanes(systems, k, sequences.length(order[0]), call.caller));
+            filters.emplace_back(*shared.back(), static_cast<int>(k % kLanes));
         }
     }
 
@@ -503,20 +541,27 @@ class Kalman {
         LaneSums& lanes;
     };
 
-    // The filters of some systems over a bundle, and what they say about it in `scores`.
-    Courses filtered(const Bundle& bundle, bool gaps, Frames& frames, long from, long to, double* scores) {
+    // The filters of some systems over a bundle, and what they say about it in `scores`. Their states are kept, or not.
+    Courses filtered(const Bundle& bundle, bool gaps, Frames& frames, long from, long to, double* scores, bool kept = true) {
         Courses courses;
         if (gaps) {
             for (long k = from; k < to; ++k) courses.push_back(filtered_alone(bundle, k, scores));
             return courses;
         }
-        for (long k = from; k < to; ++k) courses.emplace_back(new Course(systems[k], bundle, frames));
+        for (long k = from; k < to; ++k) courses.emplace_back(new Course(systems[k], bundle, frames, kept));
         frames.each_block(call.caller, [&] {
-            for (std::unique_ptr<Course>& course : courses) course->project(frames);
-            for (long t = frames.first; t < frames.first + frames.n; ++t)  // systems in turns: each waits for its last frame
-                for (long k = from; k < to; ++k) courses[k - from]->step(t, frames, filters[k]);
+            frames.each_few([&](long first, long n) {
+                for (std::unique_ptr<Course>& course : courses) course->project(frames, first, n);
+                for (long i = 0; i < n; ++i)  // systems in turns: each waits for its last frame
+                    for (long k = from; k < to; ++k) courses[k - from]->step(first + i, i, filters[k]);
+            });
         });
-        for (long k = from; k < to; ++k) put(bundle, courses[k - from]->score(frames, false, nothing.data()), scores + k, K());
+        for (long k = from; k < to; ++k) {
+            if (!kept && courses[k - from]->lost(frames))
+                filtered(bundle, gaps, frames, k, k + 1, scores);
+            else
+                put(bundle, courses[k - from]->score(frames, false, nothing.data()), scores + k, K());
+        }
         return courses;
     }
 
