@@ -136,7 +136,7 @@ def lifecourse(
 def clustering(
     out: _Tables = _RESULTS,
     seeds: _Seeds = 10,
-    budget: Annotated[int, typer.Option(min=1, help="CPU seconds for all seeds of a method on a set.")] = 20,
+    budget: Annotated[int, typer.Option(min=1, help="CPU seconds that one run may take.")] = 20,
     data: Annotated[
         list[str] | None, typer.Option(help="Only this set, such as BasicMotions. May be repeated.")
     ] = None,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem.em.grouped import Batch
@@ -51,12 +52,24 @@ class _Reseeds:
         self._rng = rng
         self._seed: int | None = None  # drawn when first needed, so that fits without empty states use up nothing
 
-    def frames(self, group: int, n_before: int, state: int, offsets: IntArray, n: int) -> IntArray:
-        """Return `n` frames of a group, for a state of an HMM that has re-initialised `n_before` of them."""
+    def frames(self, groups: IntArray, n_before: IntArray, state: int, offsets: IntArray, n: int) -> IntArray:
+        """Return `n` frames of each group, for a state of HMMs that have re-initialised `n_before` of them."""
         if self._seed is None:
             self._seed = int(self._rng.integers(2**63))
-        rng = np.random.default_rng([self._seed, group, n_before, state])
-        return rng.integers(offsets[group], offsets[group + 1], size=n)
+        bits = np.full((len(groups), n), self._seed, dtype=np.uint64)
+        for part in (groups[:, None], n_before[:, None], state, np.arange(n)):
+            bits = _scattered(bits ^ np.asarray(part).astype(np.uint64))
+        share = (bits >> np.uint64(11)) * 2.0**-53
+        first, end = offsets[groups][:, None], offsets[groups + 1][:, None]
+        return np.asarray(first + (share * (end - first)).astype(np.int64))
+
+
+def _scattered(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Return 64 other bits for each 64: SplitMix64's step (Steele, Lea and Flood, 2014), for many numbers at once."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
 
 
 class _State(NamedTuple):
@@ -150,20 +163,24 @@ class BaumWelch(Problem[_State, _Expected]):
             return Step(state)
         S = dead.shape[1]
         dead &= (np.arange(S) < state.models.n_states[:, None]) & (state.n_reseeded < S)[:, None]
-        models, offsets = state.models.copy(), self.batch.frame_offsets
-        for k, s in np.argwhere(dead):
-            self._seed(models, int(k), int(s), int(state.n_reseeded[k]), offsets)
+        models = state.models.copy()
+        for s in np.flatnonzero(dead.any(axis=0)):
+            self._seed(models, np.flatnonzero(dead[:, s]), int(s), state.n_reseeded)
         return Step(_State(models, state.n_reseeded + dead.sum(axis=1)), excused=np.asarray(dead.any(axis=1)))
 
-    def _seed(self, models: Models, k: int, s: int, n_before: int, offsets: IntArray) -> None:
-        group, M = int(self.chosen[k]), models.mix_weights.shape[2]
-        frames = self.batch.X[self.reseeds.frames(group, n_before, s, offsets, M)]
-        models.components.put((k, s), models.components.seeded(frames, self.prior.emissions, k))
+    def _seed(self, models: Models, k: IntArray, s: int, n_reseeded: IntArray) -> None:
+        """Re-initialise state s of HMMs k, in place."""
+        n, M = len(k), models.mix_weights.shape[2]
+        frames = self.reseeds.frames(self.chosen[k], n_reseeded[k], s, self.batch.frame_offsets, M).ravel()
+        made = models.components.seeded(self.batch.X[frames], self.prior.emissions, np.repeat(k, M))
+        models.components.put((k, s), made.map(lambda a: a.reshape(n, M, *a.shape[1:])))
         models.mix_weights[k, s] = 1 / M
-        for rows in (models.startprob[k : k + 1], models.transmat[k]):
-            possible = rows[:, s] > 0
+        for table in (models.startprob[:, None], models.transmat):
+            rows = table[k]
+            possible = rows[:, :, s] > 0
             rows[possible] *= 1 - _BLUR
-            rows[possible, s] += _BLUR
+            rows[:, :, s][possible] += _BLUR
+            table[k] = rows
 
     def take(self, state: _State, expected: _Expected, rows: IntArray) -> tuple[BaumWelch, _State, _Expected]:
         """Return some of the HMMs, and their sequences."""

@@ -294,14 +294,24 @@ def _log_precision(q: Posterior) -> FloatArray:
     return np.asarray(digamma(q.shape) - np.log(q.rate))
 
 
+def possible_steps(transmat: FloatArray) -> tuple[IntArray, IntArray]:
+    """Return the rows and columns of transitions that some matrix allows: of left-right HMMs, few.
+
+    Gamma functions of the others would take most of the time.
+    """
+    rows, columns = np.nonzero((transmat > 0).any(axis=0))
+    return rows, columns
+
+
 def divergence_of_rows(alpha: FloatArray, prior: FloatArray) -> FloatArray:
     """Return KL of Dirichlet rows from their prior, summed over rows."""
-    possible = prior > 0
-    a, a0 = np.where(possible, alpha, 1.0), np.where(possible, prior, 1.0)
-    total = alpha.sum(-1)
-    terms = gammaln(a0) - gammaln(a) + (a - a0) * (digamma(a) - digamma(total)[..., None])
-    rows = gammaln(total) - gammaln(prior.sum(-1)) + np.where(possible, terms, 0.0).sum(-1)
-    return np.asarray(rows.sum(-1))
+    i, j = possible_steps(prior)
+    total, a, a0 = alpha.sum(-1), alpha[:, i, j], prior[:, i, j]
+    possible = a0 > 0
+    a, a0 = np.where(possible, a, 1.0), np.where(possible, a0, 1.0)
+    terms = gammaln(a0) - gammaln(a) + (a - a0) * (digamma(a) - digamma(total)[:, i])
+    rows = gammaln(total) - gammaln(prior.sum(-1))
+    return np.asarray(rows.sum(-1) + np.where(possible, terms, 0.0).sum(-1))
 
 
 def adapted_rows(c: Effects, q: Posterior, loss: FloatArray, gaussian: Gaussian) -> Models:
@@ -310,9 +320,11 @@ def adapted_rows(c: Effects, q: Posterior, loss: FloatArray, gaussian: Gaussian)
     Kernels ignore the weight of a single Gaussian, so a state's loss of density is put on the transitions into it.
     """
     P, S = loss.shape
+    i, j = possible_steps(q.alpha)
+    alpha, trans = q.alpha[:, i, j], np.zeros_like(q.alpha)
     with np.errstate(invalid="ignore"):
-        rows = np.exp(digamma(q.alpha) - digamma(q.alpha.sum(-1, keepdims=True)))
-    trans = np.where(q.alpha > 0, np.maximum(rows, _LEAST_ROW), 0.0) * loss[..., None, :]
+        rows = np.exp(digamma(alpha) - digamma(q.alpha.sum(-1))[:, i])
+    trans[:, i, j] = np.where(alpha > 0, np.maximum(rows, _LEAST_ROW), 0.0) * loss[:, j]
     return Models(c.startprob * loss, trans, np.ones((P, S, 1)), gaussian, np.full(P, S, dtype=np.int64))
 
 
@@ -350,12 +362,13 @@ def root_of(slope: Callable[[float], float], low: float, high: float) -> float:
 
 def _transitions(c: Effects, counts: FloatArray, shares: Shares) -> tuple[FloatArray, float]:
     """Return transitions and loyalty after one step of Minka's fixed point for Dirichlet-multinomials."""
-    possible = c.transmat > 0
-    a = np.where(possible, c.loyalty * c.transmat, 1.0)
-    gains = digamma(a[shares.cluster] + counts) - digamma(a)[shares.cluster]
-    up = np.where(possible, a * shares.summed(gains), 0.0)
+    i, j = possible_steps(c.transmat)
+    possible = c.transmat[:, i, j] > 0
+    a, up = np.where(possible, c.loyalty * c.transmat[:, i, j], 1.0), np.zeros_like(c.transmat)
+    gains = digamma(a[shares.cluster] + counts[:, i, j]) - digamma(a)[shares.cluster]
+    up[:, i, j] = np.where(possible, a * shares.summed(gains), 0.0)
     rows = up.sum(-1, keepdims=True)
-    trans = np.where(possible, np.maximum(up, 1e-6 * rows), 0.0)
+    trans = np.where(c.transmat > 0, np.maximum(up, 1e-6 * rows), 0.0)
     trans = np.where(rows > _TINY, trans / np.maximum(trans.sum(-1, keepdims=True), 1e-300), c.transmat)
     down = (shares.z[:, None] * (digamma(c.loyalty + counts.sum(-1)) - digamma(c.loyalty))).sum()
     return trans, float(np.clip(up.sum() / max(down, _TINY), *_LOYALTY_RANGE))

@@ -1,7 +1,7 @@
 """Against the field: vhem and other ways of clustering sequences, on sets that anyone can load.
 
 Every method runs at its defaults or as its authors recommend, is told the true number of clusters and nothing else, and
-has ten seeds and a limit of CPU time per set. A seed is another order of the items and another seed of the method; for
+has ten seeds and a limit of CPU time per run. A seed is another order of the items and another seed of the method; for
 simulated sets and letters it is another draw. Every method and set is a process of its own. All runs end up in
 clustering.json, and what is in there is not run again.
 """
@@ -48,7 +48,7 @@ def run(
     for name, given, known_names in (("data", only, SETS), ("method", methods, METHODS)):
         for value in given:
             check_choice(name, value, list(known_names))
-    settings = {"seeds": seeds, "budget": budget}
+    settings = {"seeds": seeds, "run_budget": budget}
     chosen = [name for name in SETS if not only or name in only]
     compared = [name for name in METHODS if not methods or name in methods]
     tasks = [{**task, **settings} for task in _tasks(chosen, compared)]
@@ -87,7 +87,7 @@ def in_a_process(task: dict[str, Any]) -> Rows:
     if rows or done.returncode == 0:
         return rows
     if done.returncode == -signal.SIGXCPU:
-        return [{"failed": f"more than {task['budget']} s of CPU time"}]
+        return [{"failed": f"more than {task['run_budget']} s of CPU time"}]
     last = (done.stderr.strip().splitlines() or ["no output"])[-1]
     return [{"failed": last[:200] if done.returncode > 0 else f"ended by signal {-done.returncode}"}]
 

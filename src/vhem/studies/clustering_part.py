@@ -1,6 +1,6 @@
-"""One method on one set, as a process of its own: prints a line of JSON per seed, until its CPU time is spent.
+"""One method on one set, as a process of its own: prints a line of JSON per seed, until a run takes too long.
 
-    python -m vhem.studies.clustering_part '{"method": "KASBA", "data": "letters", "seeds": 10, "budget": 60}'
+    python -m vhem.studies.clustering_part '{"method": "KASBA", "data": "letters", "seeds": 10, "run_budget": 60}'
 
 A process of its own, so that time and memory belong to the method, and a method that never ends harms no other.
 """
@@ -8,6 +8,7 @@ A process of its own, so that time and memory belong to the method, and a method
 from __future__ import annotations
 
 import json
+import math
 import resource
 import sys
 import traceback
@@ -57,6 +58,12 @@ def _warm_up(method: Method) -> None:
     method.fit(Items(made, np.arange(8), np.arange(8) % 2), 2, 0)
 
 
+def _limit(budget: int) -> None:
+    """Let the system end this process after so many further seconds of CPU time."""
+    spent = sum(resource.getrusage(resource.RUSAGE_SELF)[:2])
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(spent) + budget, resource.RLIM_INFINITY))
+
+
 def main(given: str) -> None:
     """Run what is asked for."""
     task = json.loads(given)
@@ -71,12 +78,11 @@ def main(given: str) -> None:
     except FileNotFoundError as fault:  # which says where the data come from
         print(json.dumps({"failed": f"not installed: {fault}"}), flush=True)
         return
-    spent = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
-    resource.setrlimit(resource.RLIMIT_CPU, (spent + task["budget"], spent + task["budget"] + 5))
     for seed in range(task.get("first", 0), task.get("first", 0) + task["seeds"]):
         items = SETS[task["data"]](seed)
         if trouble is not None:
             items = trouble(items, np.random.default_rng(seed))
+        _limit(task["run_budget"])
         try:
             row = measured(method, items, seed, task.get("apart", False))
         except Exception as fault:

@@ -113,16 +113,15 @@ def _worse(plain: Results, troubled: dict[str, Results], methods: list[str]) -> 
 def _cell(sets: list[Rows], score: str = "ari") -> str:
     """Return the mean over seeds, then over sets, with its standard error; how many seeds, if fewer than ten."""
     values = [[row[score] for row in rows if score in row] for rows in sets]
-    less = "‡" if any("budget" in row for rows in sets for row in rows) else ""  # had another limit of time
     if not values or not all(values):
         reasons = [row["failed"] for rows in sets for row in rows if "failed" in row]
-        return _brief(reasons[0]) + less if reasons else "–"
+        return _brief(reasons[0]) if reasons else "–"
     errors = [np.std(v, ddof=1) / np.sqrt(len(v)) for v in values if len(v) > 1]
     spread = f" ± {np.sqrt(np.square(errors).sum()) / len(values):.2f}" if len(errors) == len(values) else ""
     mark = "†" if any(row.get("note") == "stretched" for rows in sets for row in rows) else ""
     fewest = min(map(len, values))
     few = f" ({fewest})" if fewest < 10 else ""
-    return _short(f"{round(np.mean([np.mean(v) for v in values]), 2) + 0.0:.2f}{spread}") + mark + less + few
+    return _short(f"{round(np.mean([np.mean(v) for v in values]), 2) + 0.0:.2f}{spread}") + mark + few
 
 
 def _amount(sets: list[Rows], what: str) -> str:
