@@ -273,14 +273,15 @@ dynamic textures, which stop at tol = 1e-3 (and the systems of single items afte
 ## A simulated study: who looks at faces in which way
 
 60 viewers, each following one of three strategies with variations of their own, about four trials of 5 to 12 fixations
-each (`vhem.datasets.simulated_study`). Three clusters, HMMs of three states, systems of two.
+each (`vhem.datasets.simulated_study`). Three clusters, HMMs of three states, linear systems of two.
 
 {faces}
 
 ## Handwriting: letters from the pen's velocity
 
 UCI Character Trajectories: {per_letter} samples of each of the letters {letters}, one item each, every third frame
-(67 Hz), three channels. {n} clusters, HMMs of six states with diagonal covariances, systems of four states.
+(67 Hz), three channels. {n} clusters, HMMs of six states with diagonal covariances, linear systems of
+four.
 
 {handwriting}
 
