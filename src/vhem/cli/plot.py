@@ -32,9 +32,9 @@ def plot(
     kind: Annotated[str, typer.Option("--format", help="png, svg or pdf.")] = "png",
     dpi: Annotated[int, typer.Option(min=20, help="Resolution of png, in dots per inch.")] = 150,
 ) -> None:
-    """Draw what a run found: centres, clusters with their members, the tree, responsibilities.
+    r"""Draw what a run found: centres, clusters with their members, the tree, responsibilities.
 
-    Needs matplotlib: in the folder of vhem, pip install ".[plot]".
+    Needs matplotlib: in the folder of vhem, pip install ".\[plot]".
 
     For example:
 
