@@ -18,7 +18,7 @@ import numpy as np
 import vhem
 from vhem.studies.clustering_data import SETS
 
-LOST = ("GunPoint", "ArrowHead", "Coffee", "Trace", "ItalyPowerDemand", "OSULeaf")
+LOST = ("GunPoint", "ArrowHead", "Coffee", "Trace", "ItalyPowerDemand", "OSULeaf", "ACSF1", "PLAID", "PigCVP")
 
 
 def row(name: str, seed: int) -> str:
