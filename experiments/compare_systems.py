@@ -265,8 +265,8 @@ All are told the true number of clusters. Figures are means over draws of the da
 adjusted Rand index and NMI the normalised mutual information with the truth. "Models" is the time to learn what a
 system clusters (an HMM, a linear dynamical system or a Gaussian for every item), "clustering" that of the system.
 Memory is the peak growth of the process, including libraries loaded meanwhile (scikit-learn's k-means takes about
-12 MB). Every system runs in a process of its own, on one thread; the machine was busy, so compare seconds only with one
-another. Sizes are the same for all systems and nothing was tuned. Options are the defaults unless named, except for
+12 MB). Every system runs in a process of its own, on one thread; the machine was busy (but for the rows of
+SequenceClustering and VHEM, which are newer), so compare seconds with care. Sizes are the same for all systems and nothing was tuned. Options are the defaults unless named, except for
 dynamic textures, which stop at tol = 1e-3 (and the systems of single items after 20 iterations).
 `experiments/compare_systems.py --write` writes the page again.
 
@@ -296,11 +296,11 @@ study in 20 of 20 draws that were not used to develop it. `fit_hmms(..., method=
 
 - **If you have the sequences, SequenceClustering is ahead** among systems that model time or order in any form. With
   HMMs only, VHEM with default settings is level with EM-H3M, which sees the sequences, on faces (.979 and .967) and on
-  letters (.817 and .791): within a standard error or two.
+  letters (.810 and .791): within a standard error or two. (Other random numbers alone move it by .01 on letters.)
 - **Letters are shapes.** k-means of series stretched to one length has .883 there, in a fiftieth of a second, ahead of
   every HMM with six states of any kind: all letters of a kind take the same course, and when something happens says as
   much as what happens. Left-right HMMs use that too: with `n_states="auto"`, SequenceClustering chooses 16 states and
-  has .939. On faces, where behaviours alternate, k-means has .641. Draw your sequences before you choose.
+  has .944. On faces, where behaviours alternate, k-means has .641. Draw your sequences before you choose.
 - **Restarts do not help on such HMMs.** On faces, the best bound of twenty starts is a worse clustering (.951) than
   Ward's start (.967), and polishing gains more.
 - **SC-PPK and the other spectral systems** have no local optima but those of k-means. The divergence works better than
