@@ -32,7 +32,7 @@ def seconds(work):
 
 
 def line(name, numpy, ours, n_pairs):
-    """The shortest times; in turns, because a processor that others use too is slow for seconds on end."""
+    """Print the shortest times; in turns, because a processor that others use too is slow for seconds on end."""
     ours()
     slow = fast = np.inf
     for _ in range(8):
