@@ -172,7 +172,8 @@ class Course {
     const System& s;
     const Bundle& bundle_;
     VecArray own_;
-    vec *apart_, *shift_, *projected_, *scratch_;  // (d,) from ȳ to the origin of the frames, (n,) CᵀR⁻¹ of it, (kProjected, n), (3, n)
+    vec *apart_, *shift_;        // (d,) from ȳ to the origin of the frames, (n,) CᵀR⁻¹ of it
+    vec *projected_, *scratch_;  // (kProjected, n) CᵀR⁻¹ of frames, (3, n)
     vec score_ = {}, explained_ = {};
 
   public:
@@ -194,18 +195,16 @@ class Course {
         product(projected_, s.n, view(frames.at(first), s.d), view(s.CR.data(), s.n), n, s.d, s.n);
     }
 
-    // The filter over a block of frames.
-    template <class Covariances>
-    void filter(Frames& frames, Covariances& f) {
+    // The filter over a block of frames with gaps.
+    void filter(Frames& frames, OwnFilter& f) {
         frames.each_few([&](long first, long n) {
             project(frames, first, n);
-            for (long i = 0; i < n; ++i) step(first + i, i, f);
+            for (long i = 0; i < n; ++i) step_of<0>(first + i, i, f);
         });
     }
 
-    // Its step at frame t, which is in this row of those projected.
-    template <class Covariances>
-    void step(long t, long row, Covariances& f) {
+    // Its step at frame t, which is in this row of those projected, without gaps.
+    void step(long t, long row, const Filter& f) {
         switch (s.n) {
             case 2: return step_of<2>(t, row, f);
             case 3: return step_of<3>(t, row, f);
