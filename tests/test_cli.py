@@ -285,6 +285,15 @@ def test_long_sequences_do_not_make_tau_long(tmp_path):
     assert "(tau 50, the most that is taken by default; the sequences are longer)" in shown
 
 
+def test_a_course_is_seen_to_its_end(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = "".join(f"{k},{x}\n" for k in range(6) for x in np.repeat([0.0, 4.0], 40) + rng.normal(size=80))
+    (tmp_path / "t.csv").write_text("id,x\n" + rows)
+    words = ("-k", 1, "--states", 2, "--topology", "left-right", "-o", tmp_path / "out")
+    shown = run("cluster", tmp_path / "t.csv", *words).stdout
+    assert "(tau 80, the median length of the sequences)" in shown
+
+
 def test_ctrl_c_while_the_package_is_imported(tmp_path):
     (tmp_path / "vhem").mkdir()
     (tmp_path / "vhem" / "__init__.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\n")

@@ -72,6 +72,14 @@ def test_wrong_questions_are_answered():
         vhem.diagnose(fit, truth[:3], ys)
     with pytest.raises(ValueError, match="single class"):
         vhem.diagnose(fit, np.zeros(20), ys)
+    with pytest.raises(ValueError, match="truth has 3 classes, but 2 clusters were asked for"):
+        vhem.diagnose(fit, np.arange(20) % 3, ys)
+    with pytest.raises(ValueError, match="truth must have names or numbers"):
+        vhem.diagnose(fit, [None, "a"] * 10, ys)
+    with pytest.raises(ValueError, match="X has 19 items, but 20 were fitted"):
+        vhem.diagnose(fit, truth, ys[1:])
+    with pytest.raises(ValueError, match="X has 3 channels, but"):
+        vhem.diagnose(fit, truth, [np.zeros((5, 3))] * 20)
     hmms = vhem.fit_hmms(ys, 2, random_state=0)
     other = vhem.PPKClustering(2, length=5).fit(hmms)
     with pytest.raises(ValueError, match="PPKClustering cannot be diagnosed"):

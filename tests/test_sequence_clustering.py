@@ -244,6 +244,19 @@ def test_other_words_for_states_are_refused():
         SequenceClustering(2, "many").fit([np.zeros((5, 1)) + i for i in range(4)])
 
 
+def test_channels_that_say_nothing_are_named():
+    rng = np.random.default_rng(0)
+    ys = [np.c_[rng.normal(size=20) + 3 * (i % 2), np.full(20, np.nan), np.ones(20)] for i in range(12)]
+    with pytest.warns(vhem.FitWarning) as said:
+        fit = SequenceClustering(2, 2, random_state=0).fit(ys)
+    assert ["dimensions [1] are missing everywhere" in str(w.message) for w in said].count(True) == 1
+    assert ["values of 'x3' never change" in str(w.message) for w in said].count(True) == 1
+    with pytest.warns(vhem.FitWarning, match="missing everywhere"):
+        vhem.MixtureOfHMMs(2, 2, tol=1e-2, random_state=0).fit([y[:, :2] for y in ys])
+    with pytest.raises(ValueError, match="the sequences have 2 channels, but those that were clustered had 3"):
+        fit.predict([y[:, :2] for y in ys])
+
+
 def test_clusters_that_the_likelihood_would_empty_are_kept():
     """Half of the people change early, half late: one HMM explains both, but two clusters were asked for."""
     rows = [np.array(["school"] * (2 + 4 * (k % 2)) + ["work"] * (6 - 4 * (k % 2))) for k in range(16)]

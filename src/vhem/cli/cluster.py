@@ -116,7 +116,7 @@ def cluster(
         chosen = learning.states == "auto" and isinstance(found.content, Sequences)
         learning = with_chosen_states(learning, found, max(candidates), run)
         hmms = learned(found, out, learning, run, session)
-        length, why = chosen_tau(tau, found)
+        length, why = chosen_tau(tau, found, hmms)
         probable = most_probable(hmms, center_states, run, session) if clusters == "auto" else None
         if probable is not None:
             candidates = [probable.n_clusters_]

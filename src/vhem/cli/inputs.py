@@ -13,6 +13,7 @@ from vhem._support.errors import InputError, InputTypeError
 from vhem._support.paths import existing_file
 from vhem.cli.run_folder import RUN, RunFolder
 from vhem.cli.shared import LONGEST_TAU
+from vhem.em.topology import topology_of
 from vhem.files import describe, from_emhmm, from_json, from_npz, load
 from vhem.models import H3M, HMM
 from vhem.sequences import Sequences
@@ -82,14 +83,17 @@ def read_sequences_or_hmms(path: Path, options: Options) -> Input:
     return found
 
 
-def chosen_tau(given: int | None, found: Input) -> tuple[int, str]:
-    """Return the length of the virtual sequences, about that of the real ones unless given, and where it comes from."""
+def chosen_tau(given: int | None, found: Input, hmms: H3M) -> tuple[int, str]:
+    """Return the length of the virtual sequences, about that of the real ones unless given, and where it comes from.
+
+    Long sequences of ergodic HMMs repeat themselves, so a part will do; a course must be seen to its end.
+    """
     if given is not None:
         return given, ""
     if found.typical_length is None:
         return _TAU_OF_MODELS, "; the length of the original sequences is unknown: set --tau to about that"
     behind = "" if isinstance(found.content, Sequences) else " behind the HMMs"
-    if found.typical_length > LONGEST_TAU:
+    if found.typical_length > LONGEST_TAU and topology_of(hmms.startprob, hmms.transmat) == "ergodic":
         return LONGEST_TAU, f", the most that is taken by default; the sequences{behind} are longer"
     return found.typical_length, f", the median length of the sequences{behind}"
 

@@ -102,7 +102,7 @@ def _only_one(option: str, numbers: list[int]) -> int:
 
 
 def _numbers(fit: MixtureOfHMMs, found: Input) -> dict[str, Any]:
-    length, _ = chosen_tau(None, found)
+    length, _ = chosen_tau(None, found, fit.model_)
     return {
         "input": summary.of_input(found),
         "lower_bound": fit.lower_bound_,

@@ -82,7 +82,7 @@ def number(
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, None, learning, run, session)
         test = _test(data, found, hmms, learning, run, bootstrap)
-        length, why = chosen_tau(tau, found)
+        length, why = chosen_tau(tau, found, hmms)
         evidence = sequences_per_hmm(data, found, len(hmms))
         settings = VHEM(
             n_states=center_states, tau=length, n_virtual=100.0 if virtual is None else virtual, n_init=restarts,

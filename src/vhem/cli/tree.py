@@ -66,7 +66,7 @@ def tree(
         writer, sizes = RunWriter(ctx, out, overwrite), () if levels == "auto" else _sizes(levels)
         found = read_sequences_or_hmms(data, table.reading())
         hmms = learned(found, out, learning, run, session)
-        length, why = chosen_tau(tau, found)
+        length, why = chosen_tau(tau, found, hmms)
         if levels == "auto":
             sizes = halved(most_probable(hmms, center_states, run, session).n_clusters_)
         session.begin(f"growing {trees} trees over {len(hmms)} HMMs", Doing.CLUSTERING)

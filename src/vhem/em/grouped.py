@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem._support.errors import Count, InputError
+from vhem._support.errors import Count, FitWarning, InputError, warn
 from vhem.emissions import Components, Gaussian
 from vhem.emissions.components import FamilyPrior
 from vhem.kernels.counting import Pairs, expectations
@@ -28,6 +28,19 @@ def still_channels(X: FloatArray, offsets: IntArray, names: list[str]) -> str:
     low, high = np.fmin.reduceat(X, offsets[:-1], axis=0), np.fmax.reduceat(X, offsets[:-1], axis=0)
     still = [repr(name) for name, same in zip(names, (low == high).any(axis=0), strict=True) if same]
     return ", ".join(still[:5]) + (f" and {len(still) - 5} more" if len(still) > 5 else "")
+
+
+def warn_of_unseen(X: FloatArray) -> None:
+    """Warn about dimensions without a single value."""
+    unseen = [j for j in range(X.shape[1]) if np.isnan(X[0, j]) and np.isnan(X[:, j]).all()]
+    if unseen:
+        warn(
+            FitWarning(
+                "dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing",
+                "leave them out",
+                unseen=unseen,
+            )
+        )
 
 
 class Batch(NamedTuple):

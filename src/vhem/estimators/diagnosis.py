@@ -96,14 +96,19 @@ def diagnose(fit: Any, truth: npt.ArrayLike, X: Any, groups: Any = None, sequenc
     >>> vhem.diagnose(fit, study.strategies, study.hmms).cause
     'none'
     """
+    if not isinstance(fit, VHEM | MixtureOfHMMs | SequenceClustering):
+        cure = "give a fitted VHEM, MixtureOfHMMs or SequenceClustering"
+        raise InputError("{kind} cannot be diagnosed", cure, kind=type(fit).__name__)
     check_is_fitted(fit)
-    classes = np.unique(np.asarray(truth), return_inverse=True)[1].astype(np.int64)
+    classes = _numbered(truth)
     if len(classes) != len(fit.labels_):
         raise InputError(
             "truth has {n} classes for {m:item}", "give one for each", n=len(classes), m=Count(len(fit.labels_)),
         )  # fmt: skip
     if len(np.unique(classes)) < 2:
         raise InputError("truth has a single class", "give at least two")
+    _check_clusters(fit, int(classes.max()) + 1)
+    _check_data(fit, X, groups)
     found, objective, labels = _from_classes(fit, classes, X, groups)
     agreement = float(adjusted_rand_score(classes, fit.labels_))
     better = objective > found + 1e-9 * abs(found)
@@ -113,11 +118,42 @@ def diagnose(fit: Any, truth: npt.ArrayLike, X: Any, groups: Any = None, sequenc
         best = max(asked, key=lambda one: one.lower_bound_)
         nearer = float(adjusted_rand_score(classes, best.labels_)) - agreement
         cause = "estimation" if nearer > 1 - _ALIKE else cause
-    return Diagnosis(agreement, float(adjusted_rand_score(classes, labels)), found, objective, cause, _cure(fit))
+    return Diagnosis(agreement, float(adjusted_rand_score(classes, labels)), found, objective, cause, _cure(fit, cause))
 
 
-def _cure(fit: Any) -> str:
+def _numbered(truth: npt.ArrayLike) -> IntArray:
+    try:
+        return np.unique(np.asarray(truth), return_inverse=True)[1].astype(np.int64)
+    except TypeError as fault:
+        raise InputError("truth must have names or numbers, all of one kind", "leave out what has no class") from fault
+
+
+def _check_clusters(fit: Any, n_classes: int) -> None:
+    """Refuse to compare objectives of different numbers of clusters: more clusters always explain more."""
+    n = len(fit.model_ if isinstance(fit, MixtureOfHMMs) else fit.centers_)
+    if n != n_classes:
+        raise InputError(
+            "truth has {classes} classes, but {n:cluster} were asked for", "fit with as many clusters as classes",
+            classes=n_classes, n=Count(n),
+        )  # fmt: skip
+
+
+def _check_data(fit: Any, X: Any, groups: Any) -> None:
+    """Check that X can be what was fitted."""
+    data = X if isinstance(fit, VHEM) else as_sequences(X)
+    n = len(data) if isinstance(fit, VHEM) or groups is None else len(set(groups))
+    for what, given, fitted in (("items", n, len(fit.labels_)), ("channels", data.n_dims, fit.n_features_in_)):
+        if given != fitted:
+            raise InputError(
+                "X has {given} {what}, but {fitted} were fitted", "give what was fitted",
+                given=given, what=what, fitted=fitted,
+            )  # fmt: skip
+
+
+def _cure(fit: Any, cause: str) -> str:
     """Return what the user can do if a better solution was missed."""
+    if cause != "search":
+        return ""
     if isinstance(fit, SequenceClustering):
         return "MixtureOfHMMs with several restarts (n_init), or another random_state, may find it."
     return "More restarts (n_init), or search='genetic', may find it."
@@ -140,11 +176,7 @@ def _from_classes(fit: Any, classes: IntArray, X: Any, groups: Any) -> tuple[flo
         start = hmms[order].with_weights(np.bincount(classes) / len(classes))
         again = clone(fit).set_params(n_components=K, init=start).fit(X)
         return fit.lower_bound_, again.lower_bound_, again.labels_
-    if isinstance(fit, VHEM):
-        return _of_hmms(fit, classes, X, K)
-    raise InputError(
-        "{kind} cannot be diagnosed", "give a fitted VHEM, MixtureOfHMMs or SequenceClustering", kind=type(fit).__name__
-    )
+    return _of_hmms(fit, classes, X, K)
 
 
 def _of_hmms(fit: VHEM, classes: IntArray, X: H3M, K: int) -> tuple[float, float, IntArray]:

@@ -19,7 +19,7 @@ from vhem.bayes.records import Hyperparameters
 from vhem.em.baum_welch import Fits
 from vhem.em.display import showing_call
 from vhem.em.fitting import FitPlan, fit_batch
-from vhem.em.grouped import Batch, Scale, still_channels
+from vhem.em.grouped import Batch, Scale, still_channels, warn_of_unseen
 from vhem.em.parameters import documented
 from vhem.em.progress import FitProgress, FitReporter, check_callback
 from vhem.estimators.bayesian_hmms import Bayesian, fit_bayesian
@@ -351,15 +351,7 @@ def held_out_scores(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Ge
 def _warn(report: FitReport, batch: Batch, plan: FitPlan, channels: list[str]) -> None:
     K = len(report.n_iter)
     _warn_of_thin_data(report, batch)
-    unseen = [j for j in range(batch.X.shape[1]) if np.isnan(batch.X[0, j]) and np.isnan(batch.X[:, j]).all()]
-    if unseen:
-        warn(
-            FitWarning(
-                "dimensions {unseen} are missing everywhere: what the HMMs say about them means nothing",
-                "leave them out",
-                unseen=unseen,
-            )
-        )
+    warn_of_unseen(batch.X)
     if plan.limits.tol > 0 and not report.converged.all():
         who = f"{K - report.converged.sum()} of {K} HMMs"
         warn(NotConvergedWarning(who, "their likelihood", plan.limits.max_iter))

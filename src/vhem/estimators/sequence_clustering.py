@@ -23,7 +23,7 @@ from vhem.em.cluster_starts import MOST_COMPARED, divergences, most_comparable, 
 from vhem.em.common_states import by_common_states
 from vhem.em.estimator import Clusterer
 from vhem.em.fitting import FitPlan, borrowed, fit_batch, refitted
-from vhem.em.grouped import Batch, Scale
+from vhem.em.grouped import Batch, Scale, still_channels, warn_of_unseen
 from vhem.em.mixture_starts import PARTITIONS
 from vhem.em.mixtures import Mixtures
 from vhem.em.ordering import orders
@@ -194,6 +194,8 @@ class SequenceClustering(LabelFrame, Clusterer):
             This estimator, fitted.
         """
         del y
+        if isinstance(self.n_states, str) and self.n_states != "auto":
+            raise ParameterError("n_states", self.n_states, "must be an integer of at least 1, or 'auto'")
         check_parameters(self, but=("n_states",) if self.n_states == "auto" else ())
         plan, rng = self._plan(), generator(self.random_state)
         sequences = as_sequences(X) if hmms is None else hmms.coded(X)
@@ -225,6 +227,7 @@ class SequenceClustering(LabelFrame, Clusterer):
             candidates = self._or_by_rhythm(polish, candidates, deepcopy(rng))
         tried = polish.searched(candidates, rng) if partition is None else candidates
         self._keep(_with_all_frames(polish.decided(tried), short, whole, rng), batch, sequences)
+        _warn_of_channels(sequences)
         return self
 
     def choose_states(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> int:
@@ -250,7 +253,13 @@ class SequenceClustering(LabelFrame, Clusterer):
     def predict_proba(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> FloatArray:
         """Return the probability of each cluster for each sequence, or for each group of sequences."""
         check_is_fitted(self)
-        batch = Batch.of(self.centers_.coded(X), groups, None, _like(self.centers_))
+        sequences = self.centers_.coded(X)
+        if sequences.n_dims != self.n_features_in_:
+            raise InputError(
+                "the sequences have {n} channels, but those that were clustered had {m}", "give the same channels",
+                n=sequences.n_dims, m=self.n_features_in_,
+            )  # fmt: skip
+        batch = Batch.of(sequences, groups, None, _like(self.centers_))
         models, weights = self.centers_with_slopes_.parameters, self.centers_.weights
         problem = item_problem(with_slopes(batch, self.slopes_), models, n_threads(self.n_jobs))
         return problem.e_step(Mixtures(models, weights[None])).responsibilities
@@ -400,6 +409,14 @@ class SequenceClustering(LabelFrame, Clusterer):
     def _tell(self, stage: str, bound: float) -> None:
         if self.callback is not None:
             self.callback(Progress(0, stage, 0, bound, False, 1))
+
+
+def _warn_of_channels(sequences: Sequences) -> None:
+    """Warn about channels that say nothing: without a value, or always the same."""
+    warn_of_unseen(sequences.X)
+    still = still_channels(sequences.X, np.array([0, len(sequences.X)]), sequences.channels)
+    if still:
+        warn(FitWarning("values of {still} never change and say nothing about clusters", "leave them out", still=still))
 
 
 def _with_all_frames(best: Candidate, short: Shortened, whole: Batch, rng: np.random.Generator) -> Candidate:
