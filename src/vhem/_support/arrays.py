@@ -21,6 +21,16 @@ def row_sums(array: FloatArray) -> FloatArray:
     return np.asarray((array.reshape(-1, n) @ np.ones(n)).reshape(array.shape[:-1]))
 
 
+def log_sum_and_softmax(logits: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return log Σ exp of each row, (n,), and the share of each entry in it, (n, K), with one exponential per entry."""
+    best = np.ascontiguousarray(logits.T).max(axis=0)  # over the rows themselves it takes several times as long
+    best = np.where(best == -np.inf, 0.0, best)
+    shares = np.exp(logits - best[:, None])
+    total = row_sums(shares)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return best + np.log(total), shares / total[:, None]
+
+
 def floats(array: npt.ArrayLike, name: str) -> FloatArray:
     """Return a float64 copy of an argument."""
     try:

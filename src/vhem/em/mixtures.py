@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray, log_sum_and_softmax
 from vhem.em.grouped import Batch
 from vhem.em.loop import Problem, Step
 from vhem.kernels.counting import Pairs, expectations, log_likelihoods
@@ -95,6 +95,10 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
         models = [mixture * self.n_components + k for k in range(self.n_components)]
         return Pairs(np.tile(order, self.n_components), np.concatenate(models))
 
+    @cached_property
+    def _pairs_of_model(self) -> IntArray:
+        return np.maximum(np.bincount(self._pairs.model, minlength=len(self.prior.start)), 1)
+
     def e_step(self, state: Mixtures) -> Assigned:
         """Return the objectives and the responsibilities of every item."""
         made = self.assigned(state)
@@ -109,9 +113,9 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
         scores[pairs.sequence[: len(scores)]] = found.T
         with np.errstate(divide="ignore"):
             logits = items.totals(scores) + np.log(state.weights[items.mixture])
-        total = np.logaddexp.reduce(logits, axis=1)
+        total, shares = log_sum_and_softmax(logits)
         bounds = np.bincount(items.mixture, items.weights * total, len(state.weights)).astype(np.float64)
-        return Assigned(bounds, total, np.exp(logits - total[:, None]))
+        return Assigned(bounds, total, shares)
 
     def count(self, state: Mixtures, expected: Assigned, anchors: Any) -> ModelSums:
         """Return the sums, in which every statistic of a sequence counts by its item's responsibility."""
@@ -121,8 +125,8 @@ class MixtureProblem(Problem[Mixtures, Assigned]):
         mass = np.bincount(pairs.model, w, len(state.models))
         total = mass.reshape(-1, self.n_components).sum(axis=1)
         alive = mass > _DEAD * np.repeat(total, self.n_components)
-        n = np.bincount(pairs.model, minlength=len(state.models))
-        shows = np.flatnonzero(alive[pairs.model] & (w * n[pairs.model] > _NEGLIGIBLE * mass[pairs.model]))
+        negligible = np.where(alive, _NEGLIGIBLE * mass / self._pairs_of_model, np.inf)
+        shows = np.flatnonzero(w > negligible[pairs.model])
         data = (self.batch.X, self.batch.offsets, pairs.take(shows), w[shows], self.n_threads)
         return expectations(state.models, *data, anchors).sums
 

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import FloatArray, IntArray, log_sum_and_softmax
 from vhem.em.grouped import Batch
 from vhem.em.loop import Problem, Step
 from vhem.em.virtual_items import VirtualItems
@@ -187,8 +187,8 @@ class VaryingItems(Problem[Varied, Assigned]):
         c = c.of(matches.cluster)
         s = self._sums(c, q, matches)
         logits = matches.table(np.log(c.weights) + s.score - self.divergence(c, q))
-        total = np.logaddexp.reduce(logits, axis=1)
-        return Assigned(np.array([total.sum()]), logits, s, np.exp(logits - total[:, None]))
+        total, shares = log_sum_and_softmax(logits)
+        return Assigned(np.array([total.sum()]), logits, s, shares)
 
     def _sums(self, c: Effects, q: Posterior, matches: Matches) -> ItemSums:
         """Go through the data of items under clusters' HMMs as adapted to the item."""

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -127,8 +128,7 @@ class HEMDynamicTextures(EMClusterer):
 
     def predict_proba(self, X: MixtureOfLDS | LinearDynamicalSystem | list[LinearDynamicalSystem]) -> FloatArray:
         """Return the probability of each cluster for each system of `X`."""
-        logits = self._logits(_as_mixture(X))
-        return np.asarray(np.exp(logits - np.logaddexp.reduce(logits, axis=1, keepdims=True)))
+        return np.asarray(softmax(self._logits(_as_mixture(X)), axis=1))
 
     def predict(self, X: MixtureOfLDS | LinearDynamicalSystem | list[LinearDynamicalSystem]) -> IntArray:
         """Return the most probable cluster of each system of `X`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -221,7 +221,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
     def predict_proba(self, X: H3M | HMM | list[HMM]) -> FloatArray:
         """Return the probability of each cluster for each HMM of `X`, (B, K)."""
         logits = self._logits(check_h3m("X", X))
-        return np.asarray(np.exp(logits - logsumexp(logits, axis=1, keepdims=True)))
+        return np.asarray(softmax(logits, axis=1))
 
     def predict(self, X: H3M | HMM | list[HMM]) -> IntArray:
         """Return the most probable cluster of each HMM of `X`."""
@@ -357,7 +357,7 @@ class VBHEM(TransformerMixin, Clusterer):  # type: ignore[misc]
             [self.scores_[(occupied == K) & (self.sizes_[:, 1] == S)] for S in states] for K in self.cluster_counts_
         ]
         total = [logsumexp([cell.max() for cell in row if len(cell)]) for row in cells]
-        self.cluster_probabilities_ = np.exp(total - logsumexp(total))
+        self.cluster_probabilities_ = softmax(total)
 
     def _keep(self, best: Found, inputs: _Inputs) -> None:
         """Keep what was found; every input then counts only as much as the dispersion leaves of it.

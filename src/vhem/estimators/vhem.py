@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -279,7 +279,7 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
     def predict_proba(self, X: H3M | HMM | list[HMM]) -> FloatArray:
         """Return the probability of each cluster for each HMM of `X`, (K, n_clusters)."""
         logits = self._logits(check_h3m("X", X))
-        return np.asarray(np.exp(logits - logsumexp(logits, axis=1, keepdims=True)))
+        return np.asarray(softmax(logits, axis=1))
 
     def predict(self, X: H3M | HMM | list[HMM]) -> IntArray:
         """Return the most probable cluster of each HMM of `X`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhem._support.arrays import FloatArray
+from vhem._support.arrays import FloatArray, log_sum_and_softmax
 from vhem.kernels import compiled_systems as compiled
 from vhem.kernels.engine import engine
 from vhem.kernels.reference import lds_pairs as reference
@@ -24,8 +24,7 @@ def e_step(
     """Return Σ_i log Σ_j ω_j exp(N_i E_ij), the sums of the M-step, and z_ij = softmax_j(log ω_j + N_i E_ij)."""
     with np.errstate(divide="ignore"):
         logits = np.log(weights) + counts[:, None] * expected_log_likelihood(base, reduced, tau)
-    total = np.logaddexp.reduce(logits, axis=1)
-    z = np.exp(logits - total[:, None])
+    total, z = log_sum_and_softmax(logits)
     w = z * counts[:, None]
     sums = reference.sums(base, reduced, w, tau) if engine().module is None else compiled.sums(base, reduced, w, tau)
     return float(total.sum()), sums._replace(mass=z.sum(0)), z

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 
 from vhem._support.arrays import FloatArray, IntArray, floats
 from vhem._support.errors import InputError
@@ -128,8 +129,7 @@ class GMM(Immutable):
 
     def predict_proba(self, X: npt.ArrayLike) -> FloatArray:
         """Return the probability of each component for each row of `X`, (n, M)."""
-        joint = self._log_joint(X)
-        return np.asarray(np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)))
+        return np.asarray(softmax(self._log_joint(X), axis=1))
 
     def predict(self, X: npt.ArrayLike) -> IntArray:
         """Return the most probable component of each row of `X`, (n,)."""

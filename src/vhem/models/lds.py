@@ -7,6 +7,7 @@ from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import softmax
 
 from vhem._support.arrays import FloatArray, IntArray, floats
 from vhem._support.errors import Count, InputError, InputTypeError, ParameterError
@@ -257,8 +258,7 @@ class MixtureOfLDS(Immutable):
 
     def predict_proba(self, sequences: SequencesLike) -> FloatArray:
         """Return the probability of each system for each sequence, (n, K)."""
-        joint = self._log_joint(sequences)
-        return np.asarray(np.exp(joint - np.logaddexp.reduce(joint, axis=1, keepdims=True)))
+        return np.asarray(softmax(self._log_joint(sequences), axis=1))
 
     def predict(self, sequences: SequencesLike) -> IntArray:
         """Return the most probable system of each sequence, (n,)."""

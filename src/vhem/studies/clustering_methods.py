@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logsumexp
 from sklearn.cluster import HDBSCAN, KMeans
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
@@ -102,7 +101,7 @@ def _by_likelihood(model: Any, items: Items) -> IntArray:
     with np.errstate(divide="ignore"):
         logits = np.tile(np.log(model.weights), (len(items.truth), 1))
     np.add.at(logits, items.owner, model.log_likelihoods(items.sequences))
-    return np.asarray((logits - logsumexp(logits, axis=1, keepdims=True)).argmax(axis=1))
+    return np.asarray(logits.argmax(axis=1))
 
 
 # -- features and k-means

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
+from scipy.special import log_softmax, logsumexp
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -222,8 +222,7 @@ class H3MClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
 
     def predict_log_proba(self, X: SequencesLike) -> FloatArray:
         """Return the logarithms of the probabilities."""
-        joint = self.decision_function(X)
-        return np.asarray(joint - logsumexp(joint, axis=1, keepdims=True))
+        return np.asarray(log_softmax(self.decision_function(X), axis=1))
 
     def decision_function(self, X: SequencesLike) -> FloatArray:
         """Return log p(c) + log p(y | c), the latter per frame if `likelihood` says so, (n, n_classes)."""

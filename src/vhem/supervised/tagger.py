@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import logsumexp
+from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from vhem._support.arrays import FloatArray, IntArray
@@ -242,8 +242,7 @@ class H3MTagger(Estimator):
 
     def predict_proba(self, X: SequencesLike | Songs) -> FloatArray:
         """Return the semantic multinomial of each song: the probabilities of the tags, which sum to one, (n, V)."""
-        scores = self.decision_function(X)
-        return np.asarray(np.exp(scores - logsumexp(scores, axis=1, keepdims=True)))
+        return np.asarray(softmax(self.decision_function(X), axis=1))
 
     def annotate(self, X: SequencesLike | Songs, n_tags: int = 10) -> list[list[Annotation]]:
         """Return the `n_tags` best tags of each song with their probabilities, best first."""
