@@ -67,7 +67,7 @@ LONG_CALLS = {
     "expected log-likelihoods": "compiled.expected_log_likelihood(base=models(3000, 8), reduced=models(3000, 8),"
     " tau=1000, early_stop=False, n_threads=2)",
     "wide full covariances": "e_step(models(400, 8, 60, full=True), models(200, 8, 60, full=True), 10)",
-    "a long sequence": "count(1_000_000, S=30)",
+    "a long sequence": "count(4_000_000, S=48)",
     "many sequences": "count(500, n=20_000, S=24, d=6)",
     "mixtures": "count(5_000, n=50, S=12, d=30, M=6, full=True)",
     "Viterbi": "compiled.viterbi(models=models(1, 40), X=frames(1_000_000)[0], offsets=np.array([0, 1_000_000]),"
@@ -88,7 +88,7 @@ def test_an_interrupt_ends_a_kernel_within_half_a_second(case):
     entered, sent = threading.Event(), []
     def interrupt():
         entered.wait()
-        time.sleep(0.3)
+        time.sleep(0.1)
         sent.append(time.process_time())
         os.kill(os.getpid(), signal.SIGINT)
     class Watched:

@@ -22,66 +22,45 @@ using Output = nb::ndarray<nb::device::cpu>;
 
 constexpr long kAny = -1;  // a size that an array may choose
 
-template <class Array>
-std::string shape_of(const Array& array) {
-    std::string text = "(";
-    for (size_t axis = 0; axis < array.ndim(); ++axis) text += (axis ? ", " : "") + std::to_string(array.shape(axis));
-    return text + ")";
-}
+// What is checked of an array, whichever way Python gave it.
+struct Described {
+    nb::dlpack::dtype dtype;
+    size_t ndim;
+    const int64_t *shape, *strides;
 
-[[noreturn]] inline void refuse(const std::string& message) { throw nb::value_error(message.c_str()); }
+    template <class Array>
+    Described(const Array& array) : dtype(array.dtype()), ndim(array.ndim()), shape(array.shape_ptr()), strides(array.stride_ptr()) {}
+};
 
-template <class Array>
-bool is_contiguous(const Array& array) {
-    int64_t expected = 1;
-    for (size_t axis = array.ndim(); axis-- > 0;) {
-        if (array.shape(axis) != 1 && array.stride(axis) != expected) return array.size() == 0;
-        expected *= static_cast<int64_t>(array.shape(axis));
-    }
-    return true;
-}
+// Defined once, in arguments.cpp: what only words an error would otherwise be compiled into every kernel.
+std::string shape_of(const Described& array);
+[[noreturn]] void refuse(const std::string& message);
+bool is_contiguous(const Described& array);
 
-// Refuses an array that is not C-contiguous, of type T and of this shape.
-template <class T, class Array>
-void check(const Array& array, const char* name, std::initializer_list<long> shape) {
-    bool fits = array.dtype() == nb::dtype<T>() && array.ndim() == shape.size() && is_contiguous(array);
-    std::string wanted;
-    size_t axis = 0;
-    for (long size : shape) {
-        fits = fits && (size == kAny || static_cast<long>(array.shape(axis)) == size);
-        wanted += (axis++ ? ", " : "") + (size == kAny ? std::string("any") : std::to_string(size));
-    }
-    if (fits) return;
-    refuse(std::string(name) + " must be a C-contiguous array of " + (nb::dtype<T>() == nb::dtype<double>() ? "float64" : "int64") +
-           " and shape (" + wanted + "), got shape " + shape_of(array) +
-           (array.dtype() == nb::dtype<T>() ? is_contiguous(array) ? "." : " in another order of memory." : " of another type."));
-}
+// Refuses an array that is not C-contiguous, of this type and of this shape.
+void check(const Described& array, nb::dlpack::dtype dtype, const char* name, std::initializer_list<long> shape);
+
+// Refuses numbers outside of a range.
+void check_range(const int64_t* values, long n, const char* name, int64_t least, int64_t most);
 
 inline const double* doubles(const Input& array, const char* name, std::initializer_list<long> shape) {
-    check<double>(array, name, shape);
+    check(array, nb::dtype<double>(), name, shape);
     return static_cast<const double*>(array.data());
 }
 
 inline const int64_t* integers(const Input& array, const char* name, std::initializer_list<long> shape) {
-    check<int64_t>(array, name, shape);
+    check(array, nb::dtype<int64_t>(), name, shape);
     return static_cast<const int64_t*>(array.data());
 }
 
 inline double* doubles_out(const Output& array, const char* name, std::initializer_list<long> shape) {
-    check<double>(array, name, shape);
+    check(array, nb::dtype<double>(), name, shape);
     return static_cast<double*>(array.data());
 }
 
 inline int64_t* integers_out(const Output& array, const char* name, std::initializer_list<long> shape) {
-    check<int64_t>(array, name, shape);
+    check(array, nb::dtype<int64_t>(), name, shape);
     return static_cast<int64_t*>(array.data());
-}
-
-inline void check_range(const int64_t* values, long n, const char* name, int64_t least, int64_t most) {
-    for (long i = 0; i < n; ++i)
-        if (values[i] < least || values[i] > most)
-            refuse(std::string(name) + " must lie between " + std::to_string(least) + " and " + std::to_string(most) +
-                   ", got " + std::to_string(values[i]) + " at " + std::to_string(i) + ".");
 }
 
 template <class Array>
@@ -351,7 +330,7 @@ struct Beliefs {
 
   private:
     Number* checked(int i, const char* name, std::initializer_list<long> shape) const {
-        VHEM_MODULE::check<double>(arrays[i], name, shape);
+        VHEM_MODULE::check(arrays[i], nb::dtype<double>(), name, shape);
         return static_cast<Number*>(arrays[i].data());
     }
 };

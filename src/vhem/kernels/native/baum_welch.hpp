@@ -84,7 +84,7 @@ class Accumulator {
     std::vector<double> alpha;      // forward probabilities, then posteriors, [frame][state]
     std::vector<double> weight, u;  // of a block's frames in one state, and in one of its components
 
-    void add_stretch(const double* X, long begin, long end, double* rows, const double* behind, double w, double* out) {
+    __attribute__((noinline)) void add_stretch(const double* X, long begin, long end, double* rows, const double* behind, double w, double* out) {
         const int S = model.S;
         for (long t0 = begin + (end - 1 - begin) / kBlockFrames * kBlockFrames; t0 >= begin; t0 -= kBlockFrames) {
             const int n = static_cast<int>(std::min<long>(kBlockFrames, end - t0));

@@ -108,7 +108,7 @@ struct HMMLanes {
     VecArray memory;
 
     // In left-right models these are few.
-    void find_neighbours() {
+    __attribute__((noinline)) void find_neighbours() {
         for (int s = 0; s < S; ++s) {
             into[s] = narrowed([&](int r) { return any(trans[r * S + s] > 0.0); });
             out_of[s] = narrowed([&](int r) { return any(trans[s * S + r] > 0.0); });
@@ -269,7 +269,7 @@ class Pack : protected HMMLanes<Family> {
     }
 
     // A lane's last frame is repeated up to the length of the longest. Sequences that are there already stay.
-    void load_frames(const Pairs& pairs, const Chosen& chosen) {
+    __attribute__((noinline)) void load_frames(const Pairs& pairs, const Chosen& chosen) {
         ivec wanted;
         for (int l = 0; l < kLanes; ++l) wanted[l] = pairs.sequence[chosen[l]];
         if (!any(wanted != held)) return;

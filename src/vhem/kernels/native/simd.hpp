@@ -115,7 +115,7 @@ __attribute__((always_inline)) inline vec pick(const double* const* from, long a
 }
 
 // to[i][l] = rows[k[l]][i]: row k of n numbers for every lane.
-inline void gather_rows(ivec k, const double* rows, long n, vec* to) {
+__attribute__((noinline)) inline void gather_rows(ivec k, const double* rows, long n, vec* to) {
     const double* from[kLanes];
     for (int l = 0; l < kLanes; ++l) from[l] = rows + k[l] * n;
     long i = 0;
