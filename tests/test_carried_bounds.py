@@ -113,6 +113,26 @@ def test_nothing_is_lost(engine, case, n_virtual, monkeypatch):
         state = remembering.m_step(state, found, found, None).state
 
 
+@pytest.mark.parametrize("engine", NATIVE)
+def test_a_cluster_with_next_to_no_mass_keeps_all_that_it_has(engine, monkeypatch):
+    """What bounds rule out elsewhere is all that such a cluster is made of."""
+    use_engine(monkeypatch, engine)
+    base, state = problem(5, 3.0)
+    means = state.models.components.means.copy()
+    means[3] += 4.0
+    far = replace(state.models, components=Gaussian(means, state.models.components.covars))
+    remembering = replace(base, carried=Carried())
+    for by in (0.0, 1e-3, 2e-3):
+        models = stirred(far, np.random.default_rng(0), by)
+        found = e_step(remembering, models, state.weights, Shortcuts())
+        every = e_step(base, models, state.weights, Shortcuts.of(False))
+        assert 0 < every.mass[3] < 1e-40
+        assert found.mass[3] == pytest.approx(every.mass[3], rel=1e-9)
+        for name, sums in every.sums.components.items():
+            np.testing.assert_allclose(found.sums.components[name][3], sums[3], rtol=1e-7, err_msg=name)
+        np.testing.assert_allclose(found.sums.trans[3], every.sums.trans[3], rtol=1e-9)
+
+
 def test_most_emissions_are_not_computed_again():
     base, state = problem(1, 30.0)
     memory = Carried()

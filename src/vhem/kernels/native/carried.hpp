@@ -57,6 +57,7 @@ class CarriedBounds {
     const std::vector<long>& clusters_;  // of the pass: reduced models that have weight
     const long K_;
     std::vector<float> shrink_, shift_, gain_;  // of every reduced model, rounded so that distances come out too small
+    std::vector<double> ceiling_;               // of the clusters
     std::vector<long> place_;                   // where each reduced model stands among the clusters, or -1
     const bool known_;
 
@@ -70,6 +71,7 @@ class CarriedBounds {
             shift_.push_back(static_cast<float>(from.shift[j] * kRoundedUp));
             gain_.push_back(static_cast<float>(2 * from.gain[j] * kRoundedUp));
         }
+        for (long j : clusters) ceiling_.push_back(from.ceiling[j]);
         for (size_t c = 0; c < clusters.size(); ++c) place_[clusters[c]] = static_cast<long>(c);
     }
 
@@ -88,24 +90,25 @@ class CarriedBounds {
         }
     }
 
-    // Bounds on the logits a_i log ω_j + N_i J_ij of base model i in all clusters.
-    void bound(long i, double visits, double scale, double count, const double* log_weights, double* upper) const {
+    // Bounds on the J_ij of base model i in all clusters, or in one.
+    void bounds(long i, double visits, double* upper) const {
         const float* g = from_.distance + i * K_;
-        const double *ceiling = from_.ceiling, half = 0.5 * count, all = visits * count;
-        const long* clusters = clusters_.data();
         const long n = static_cast<long>(clusters_.size());
-        for (long c = 0; c < n; ++c) {
-            const long j = clusters[c];
-            const double distance = g[j];
-            upper[c] = scale * log_weights[j] + all * ceiling[j] - half * distance * distance;
-        }
+        if (n == K_)  // in their order, so that several can be done at a time
+            for (long c = 0; c < n; ++c) upper[c] = bound(g[c], visits, ceiling_[c]);
+        else
+            for (long c = 0; c < n; ++c) upper[c] = bound(g[clusters_[c]], visits, ceiling_[c]);
     }
+    double bound(long i, long c, double visits) const { return bound(from_.distance[i * K_ + clusters_[c]], visits, ceiling_[c]); }
 
     // J of a pair or a bound on it.
     void keep(long i, long j, double visits, double J) {
         const double squared = 2 * (visits * from_.ceiling[j] - J);
         from_.distance[i * K_ + j] = squared > 0 ? static_cast<float>(std::sqrt(squared) * kRoundedDown) : 0.0f;
     }
+
+   private:
+    static double bound(double distance, double visits, double ceiling) { return visits * ceiling - 0.5 * distance * distance; }
 };
 
 }  // namespace

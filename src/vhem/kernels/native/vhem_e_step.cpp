@@ -8,6 +8,7 @@
 // on, bounds carried from the one before (carried.hpp) rule most pairs out before their emissions are computed.
 #include <chrono>
 #include <memory>
+#include <numeric>
 
 #include "careful_pairs.hpp"
 #include "carried.hpp"
@@ -101,6 +102,7 @@ struct Job {
 struct Totals {
     std::vector<double> mass, start, trans, count;
     std::vector<std::vector<double>> moments;
+    std::vector<char> in_use;     // whether a cluster's sums are anything but zero
     std::vector<double> skipped;  // what the pairs not carried forward could add to the mass, at most
     std::vector<std::pair<double, long>> nearest;  // largest bound on a skipped log z_ij of each cluster, and its -i
     double bound = 0;
@@ -111,22 +113,44 @@ struct Totals {
         const size_t S = static_cast<size_t>(r.S), G = S * static_cast<size_t>(r.M);
         mass.resize(n), skipped.resize(n), nearest.resize(n, {kBelowAll, 0}), start.resize(n * S), trans.resize(n * S * S), count.resize(n * G);
         for (long width : job.emitted.widths) moments.emplace_back(n * G * static_cast<size_t>(width));
+        in_use.resize(n);
+    }
+    // All arrays of sums, of so many numbers per cluster each.
+    std::vector<std::vector<double>*> sums() {
+        std::vector<std::vector<double>*> parts{&mass, &start, &trans, &count};
+        for (auto& part : moments) parts.push_back(&part);
+        return parts;
+    }
+    // Calls work(begin, end) for each cluster's numbers in such an array. With many clusters, a chunk has few of them in use.
+    template <class Work>
+    void for_clusters_in_use(const std::vector<double>& part, Work work) const {
+        for (size_t c = 0; c < in_use.size(); ++c)
+            if (in_use[c]) work(c * (part.size() / in_use.size()), (c + 1) * (part.size() / in_use.size()));
     }
     void clear() {
-        for (auto* part : {&mass, &skipped, &start, &trans, &count}) std::fill(part->begin(), part->end(), 0.0);
-        for (auto& part : moments) std::fill(part.begin(), part.end(), 0.0);
+        for (auto* part : sums())
+            for_clusters_in_use(*part, [&](size_t begin, size_t end) { std::fill(part->begin() + begin, part->begin() + end, 0.0); });
+        std::fill(in_use.begin(), in_use.end(), 0), std::fill(skipped.begin(), skipped.end(), 0.0);
         std::fill(nearest.begin(), nearest.end(), std::pair<double, long>(kBelowAll, 0));
         bound = 0, evaluated = forwarded = 0;
     }
-    void add(const Totals& other) {
-        auto sum = [](std::vector<double>& to, const std::vector<double>& from) {
-            for (size_t e = 0; e < to.size(); ++e) to[e] += from[e];
-        };
-        sum(mass, other.mass), sum(skipped, other.skipped), sum(start, other.start), sum(trans, other.trans);
-        sum(count, other.count);
-        for (size_t m = 0; m < moments.size(); ++m) sum(moments[m], other.moments[m]);
-        for (size_t c = 0; c < nearest.size(); ++c) nearest[c] = std::max(nearest[c], other.nearest[c]);
+    void add(Totals& other) {
+        const auto to = sums(), from = other.sums();
+        for (size_t part = 0; part < to.size(); ++part)
+            other.for_clusters_in_use(*from[part], [&](size_t begin, size_t end) {
+                for (size_t e = begin; e < end; ++e) (*to[part])[e] += (*from[part])[e];
+            });
+        for (size_t c = 0; c < in_use.size(); ++c) {
+            in_use[c] |= other.in_use[c], skipped[c] += other.skipped[c];
+            nearest[c] = std::max(nearest[c], other.nearest[c]);
+        }
         bound += other.bound, evaluated += other.evaluated, forwarded += other.forwarded;
+    }
+    // Counts a pair that is not carried forward: a bound on log z_ij, and a_i.
+    void skip(long i, long c, double gap, double scale) {
+        if (gap <= kLeastGap) return;
+        skipped[c] += scale * std::exp(gap);
+        nearest[c] = std::max(nearest[c], {gap, -i});
     }
     static long bytes(const Job& job, size_t n) {
         const auto& r = job.reduced;
@@ -142,6 +166,7 @@ struct Pass {
     const std::vector<long> clusters;  // their numbers in the reduced model
     const std::unique_ptr<Columns> columns;
     const bool prune;             // else every pair is evaluated and carried forward
+    std::vector<double> log_weights;  // log ω_j of the clusters
     double* log_sum;              // log Σ_j exp(logit_ij) of every base model: found here, or known if `reach` is given
     std::vector<double> reach;    // log z_ij of each cluster's nearest base model, when starved ones are done again
     double* responsibilities;    // (K_b,K_r), or null
@@ -165,9 +190,19 @@ struct Pass {
           responsibilities(z),
           J(J) {
         for (long panel = 0; panel < columns->n / kLanes; ++panel) all_panels.push_back(panel);
-        for (size_t c = 0; c < clusters.size(); ++c) all_clusters.push_back(static_cast<long>(c));
+        for (size_t c = 0; c < clusters.size(); ++c) {
+            all_clusters.push_back(static_cast<long>(c));
+            log_weights.push_back(J ? 0 : job.log_weights[clusters[c]]);
+        }
     }
     size_t size() const { return clusters.size(); }
+    // The logit of base model i in cluster c, from its J.
+    double logit(long i, long c, double J) const { return job.weights.scales[i] * log_weights[c] + job.weights.counts[i] * J; }
+    // How many states base model i visits.
+    double visits(long i) const {
+        const double* occupancy = job.weights.occupancy + i * job.base.S;
+        return std::accumulate(occupancy, occupancy + job.base.n_states[i], 0.0);
+    }
     bool again() const { return !reach.empty(); }
     bool is_warm() const { return carried && !again() && carried->is_warm(); }
 };
@@ -250,10 +285,7 @@ class Block {
         pass_.columns->emissions(panels, begin_ * Sb_ + row, n * Sb_, &E_[row * C_], eta, worker_, scratch_);
     }
 
-    double logit(Pair pair, double J) const {
-        const long i = begin_ + pair.i;
-        return job_.weights.scales[i] * job_.log_weights[pass_.clusters[pair.c]] + job_.weights.counts[i] * J;
-    }
+    double logit(Pair pair, double J) const { return pass_.logit(begin_ + pair.i, pair.c, J); }
 
     // J_ij ≤ Σ_β (Σ_t p_t(β)) max_ρ E(β,ρ).
     double bound(Pair pair) const {
@@ -277,11 +309,9 @@ class Block {
 
     void carry(Pair pair, double J) { pass_.carried->keep(begin_ + pair.i, pass_.clusters[pair.c], visits_[pair.i], J); }
 
-    // How many states each base model of the block visits.
     void count_visits() {
-        visits_.assign(static_cast<size_t>(size_), 0.0);
-        for (long i = 0; i < size_; ++i)
-            for (long b = 0; b < job_.base.n_states[begin_ + i]; ++b) visits_[i] += job_.weights.occupancy[(begin_ + i) * Sb_ + b];
+        visits_.resize(static_cast<size_t>(size_));
+        for (long i = 0; i < size_; ++i) visits_[i] = pass_.visits(begin_ + i);
     }
 
     void bound_pairs() {
@@ -296,8 +326,11 @@ class Block {
         upper_.resize(static_cast<size_t>(size_ * n_clusters_));
         for (long i = 0; i < size_; ++i) {
             const long k = begin_ + i;
+            double* upper = &upper_[i * n_clusters_];
             pass_.carried->move(k, visits_[i]);
-            pass_.carried->bound(k, visits_[i], job_.weights.scales[k], job_.weights.counts[k], job_.log_weights, &upper_[i * n_clusters_]);
+            pass_.carried->bounds(k, visits_[i], upper);
+            const double scale = job_.weights.scales[k], count = job_.weights.counts[k];
+            for (long c = 0; c < n_clusters_; ++c) upper[c] = scale * pass_.log_weights[c] + count * upper[c];
         }
     }
 
@@ -311,13 +344,23 @@ class Block {
         for (long c : wanted_[i]) bound_pair({i, c});
     }
 
+    // The clusters whose bounds are above a limit, several looked at at a time.
+    void find_above(double limit, const double* upper, std::vector<long>& found) const {
+        found.clear();
+        for (long c = 0; c < n_clusters_; c += kLanes) {
+            const int n = static_cast<int>(std::min<long>(kLanes, n_clusters_ - c));
+            const vec some = load_partial(upper + c, n);  // lanes beyond n may hold anything
+            if (!any(some > limit)) continue;
+            for (int l = 0; l < n; ++l)
+                if (some[l] > limit) found.push_back(c + l);
+        }
+    }
+
     // The same for what the bounds carried do not rule out; if that is much, emissions are computed for the whole block.
     void look_closer_where_needed() {
         long n = 0;
         for (long i = 0; i < size_; ++i) {
-            wanted_[i].clear();
-            for (long c = 0; c < n_clusters_; ++c)
-                if (upper_[i * n_clusters_ + c] >= threshold({i, c}) - kCarriedMargin) wanted_[i].push_back(c);
+            find_above(best_[i] - kCutoff - kCarriedMargin, &upper_[i * n_clusters_], wanted_[i]);
             n += static_cast<long>(wanted_[i].size());
         }
         if (2 * n > size_ * n_clusters_) {
@@ -569,6 +612,7 @@ class Block {
             const double z = std::exp(slot.logit - log_sum[slot.i]);
             const long i = begin_ + slot.i, j = pass_.clusters[slot.c];
             if (pass_.responsibilities) pass_.responsibilities[i * job_.reduced.K + j] = z;
+            totals.in_use[slot.c] = 1;
             totals.mass[slot.c] += job_.weights.scales[i] * z;
             slot.logit = z * job_.weights.counts[i];  // from here on the pair's weight in the M-step
         }
@@ -578,6 +622,11 @@ class Block {
         const double* log_sum = pass_.log_sum + begin_;
         for (const Slot& slot : slots_) upper_[slot.i * n_clusters_ + slot.c] = kBelowAll;
         for (const Slot& slot : passed_over_) upper_[slot.i * n_clusters_ + slot.c] = slot.logit;
+        if (pass_.is_warm()) {  // what carried bounds ruled out is counted only where a cluster has next to no mass
+            for (long i = 0; i < size_; ++i)
+                for (long c : wanted_[i]) totals.skip(begin_ + i, c, upper_[i * n_clusters_ + c] - log_sum[i], job_.weights.scales[begin_ + i]);
+            return;
+        }
         for (long i = 0; i < size_; ++i)
             for (long c = 0; c < n_clusters_; c += kLanes) {
                 const int n = static_cast<int>(std::min<long>(kLanes, n_clusters_ - c));
@@ -750,7 +799,8 @@ class EStep {
         auto first = pass(alive, job_.recursion.prune);
         std::optional<CarriedBounds> carried;
         if (job_.carried) first.carried = &carried.emplace(*job_.carried, job_.base.K, job_.reduced.K, alive);
-        const auto totals = run_clusters(first);
+        auto totals = run_clusters(first);
+        if (first.is_warm()) count_ruled_out(first, totals);
         for (size_t c = 0; c < alive.size(); ++c)
             if (totals.skipped[c] > kNegligibleMass * totals.mass[c]) {
                 starved.push_back(alive[c]);
@@ -767,6 +817,23 @@ class EStep {
    private:
     Pass pass(const std::vector<long>& clusters, bool prune) {
         return Pass(job_, clusters, prune, log_sum_.data(), results_.responsibilities, nullptr);
+    }
+
+    // Pairs that carried bounds ruled out have responsibilities below exp(-kCutoff - kCarriedMargin). Where all of them together
+    // could show in a cluster, they are counted one by one; pairs that were looked at closer then count again.
+    void count_ruled_out(const Pass& pass, Totals& totals) {
+        const double* scales = job_.weights.scales;
+        const double most = std::exp(-kCutoff - kCarriedMargin) * std::accumulate(scales, scales + job_.base.K, 0.0);
+        std::vector<long> small;
+        for (long c : pass.all_clusters)
+            if (most > kNegligibleMass * totals.mass[c]) small.push_back(c);
+        for (long i = 0; i < job_.base.K && !small.empty(); ++i) {
+            const double visits = pass.visits(i);
+            for (long c : small) {
+                const double gap = pass.logit(i, c, pass.carried->bound(i, c, visits)) - log_sum_[i];
+                if (gap < -kCutoff) totals.skip(i, c, gap, scales[i]);
+            }
+        }
     }
 
     // log z_ij of one pair.
