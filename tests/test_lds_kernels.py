@@ -204,6 +204,16 @@ def test_m_step_is_monotone_with_gaps():
     assert bounds[-1] > bounds[0] + 1
 
 
+def agrees_with_numpy(systems, X, offsets, rtol=1e-9):
+    """Likelihoods and sums of an E-step."""
+    weights = np.full(len(systems.A), 1 / len(systems.A))
+    found, truth = (e.log_likelihoods(systems, X, offsets) for e in (lds, reference_lds))
+    np.testing.assert_allclose(found, truth, rtol=rtol)
+    sums, expected = (e.e_step(systems, weights, X, offsets)[1] for e in (lds, reference_lds))
+    for one, other in zip(sums, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9 * np.abs(other).max())
+
+
 @pytest.mark.parametrize(("noise", "offset"), [(1.0, 0.0), (1e-9, 0.0), (1.0, 1e6)])
 def test_many_systems_share_sequences_of_all_lengths(noise, offset):
     """More systems and frames than are taken at a time; states that predict all but a billionth; far from zero."""
@@ -214,11 +224,39 @@ def test_many_systems_share_sequences_of_all_lengths(noise, offset):
     lengths = [1, 2, 40, 128, 129, 130, 300, 7, 64, 65]
     drawn = [drawn_from(systems, k, length) for k, length in enumerate(lengths)]
     X, offsets = np.concatenate(drawn), np.concatenate([[0], np.cumsum(lengths)])
-    found, truth = (e.log_likelihoods(systems, X, offsets) for e in (lds, reference_lds))
-    np.testing.assert_allclose(found, truth, rtol=1e-9 if not offset else 1e-7)
-    sums, expected = (e.e_step(systems, np.full(18, 1 / 18), X, offsets)[1] for e in (lds, reference_lds))
-    for one, other in zip(sums, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9 * np.abs(other).max())
+    agrees_with_numpy(systems, X, offsets, 1e-9 if not offset else 1e-7)
+
+
+@pytest.mark.parametrize("case", ["as drawn", "other units", "unseen state", "singular", "slow to settle"])
+def test_many_frames_share_a_steady_filter(case):
+    """Enough of them that the kernel looks for a basis in which the filter costs little; not every system has one."""
+    if engine().module is None:
+        pytest.skip("the NumPy engine is what is compared with")
+    s = random_systems(31, 3, 3, 5, 0.998 if case == "slow to settle" else 0.9, case == "singular")
+    if case == "other units":
+        by = np.diag([1e-6, 1.0, 1e6])
+        back = np.linalg.inv(by)
+        s = s._replace(A=by @ s.A @ back, C=s.C @ back, Q=by @ s.Q @ by, mean=s.mean @ by, covar=by @ s.covar @ by)
+    if case == "unseen state":
+        A, C = s.A.copy(), s.C.copy()
+        A[:, :2, 2], C[:, :, 2] = 0, 0
+        s = s._replace(A=A, C=C)
+    lengths = np.repeat([200, 190, 33, 2, 1], 11)
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(lengths.sum(), 5)).cumsum(axis=0) * 0.1 + rng.normal(size=(lengths.sum(), 5))
+    agrees_with_numpy(s, X, np.concatenate([[0], lengths.cumsum()]))
+
+
+@pytest.mark.parametrize("at", [0, 11, 12, 60, 99])
+def test_gaps_are_found_wherever_they_begin(at):
+    """The kernel looks at the first frames only, and at others on its way; the last ones only the longest sequence has."""
+    if engine().module is None:
+        pytest.skip("the NumPy engine is what is compared with")
+    lengths = np.array([100, *range(60, 90, 3)])
+    offsets = np.concatenate([[0], lengths.cumsum()])
+    X = np.random.default_rng(5).normal(size=(offsets[-1], 4))
+    X[at, 2] = X[offsets[5] + 50] = np.nan
+    agrees_with_numpy(random_systems(32, 2, 3, 4), X, offsets)
 
 
 def test_a_system_with_next_to_no_share_has_its_own_sums():

@@ -64,6 +64,7 @@ constexpr long kLongSequence = 4 * kStretch; // Baum-Welch: frames from which on
 constexpr long kSlotDoubles = 1L << 22;      // Baum-Welch: the most sums kept apart at a time
 constexpr long kFramesInLanes = 128;         // Kalman filter: frames of kLanes sequences, in the second-level cache
 constexpr long kProjected = 12;              // Kalman filter: of these so many in the first-level cache
+constexpr long kFramesForBasis = 8000;       // Kalman filter: for fewer, no better basis of the states is looked for
 constexpr long kTogether = 16;               // Kalman filter: systems that share frames in lanes
 constexpr long kRowsPerTask = 8;             // PPK: models of a per task
 

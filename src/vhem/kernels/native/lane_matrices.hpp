@@ -35,26 +35,36 @@ enum class Put { kSet, kAdd, kSubtract };
 inline vec put_into(vec place, vec sum, Put put) { return put == Put::kAdd ? place + sum : place - sum; }
 
 // I rows and J columns of a product, which stay in registers. (An initialiser `= {}` would be a call to clear memory, which
-// takes longer than the product, and leave the sums there; views as arguments would be written to the stack and read back.)
+// takes longer than the product, and leave the sums there; views as arguments would be written to the stack and read back;
+// loops that GCC unrolls by its own judgement are 4 % slower.)
 template <int I, int J, class A, class B>
 void product_block(vec* out, long step, const A* a, const B* b, long a_row, long a_col, long b_row, long b_col, long depth,
                    Put put) {
     vec sums[I][J];
+    #pragma GCC unroll 8
     for (int i = 0; i < I; ++i)
+        #pragma GCC unroll 8
         for (int j = 0; j < J; ++j) sums[i][j] = vec{};
     for (long l = 0; l < depth; ++l, a += a_col, b += b_row) {
         vec right[J];
+        #pragma GCC unroll 8
         for (int j = 0; j < J; ++j) right[j] = wide(b[j * b_col]);
+        #pragma GCC unroll 8
         for (int i = 0; i < I; ++i) {
             const vec left = wide(a[i * a_row]);
+            #pragma GCC unroll 8
             for (int j = 0; j < J; ++j) sums[i][j] = fma(left, right[j], sums[i][j]);
         }
     }
     if (put == Put::kSet) {
+        #pragma GCC unroll 8
         for (int i = 0; i < I; ++i)
+            #pragma GCC unroll 8
             for (int j = 0; j < J; ++j) out[i * step + j] = sums[i][j];
     } else {
+        #pragma GCC unroll 8
         for (int i = 0; i < I; ++i)
+            #pragma GCC unroll 8
             for (int j = 0; j < J; ++j) out[i * step + j] = put_into(out[i * step + j], sums[i][j], put);
     }
 }

@@ -11,6 +11,8 @@
 
 namespace {
 
+constexpr long kAllFrames = std::numeric_limits<long>::max();
+
 // Up to kLanes sequences of similar length.
 struct Bundle {
     const long d;
@@ -43,28 +45,30 @@ struct Bundle {
     }
 };
 
-// The frames of a bundle in lanes, kFramesInLanes at a time, about an origin; zero where there is nothing.
+// The frames of a bundle in lanes, `most` at a time, about an origin; zero behind the end of a sequence and in gaps that are
+// known to be there.
 class Frames {
     const Bundle& bundle_;
-    const double* nothing_;
+    const double* nothing_ = nullptr;  // a frame of missing values, if gaps are known
+    const long most_;
     VecArray own_;
 
   public:
     const long d;
-    vec *origin, *squares;  // (d,) each; Σ_t of the squares, after the first time through
+    vec *origin, *sums, *squares;  // (d,) each; Σ_t of the frames and of their squares, after the first time through
     long first = 0, n = 0;
 
-    // About the mean of each sequence, so that sums of squares lose no digits.
-    Frames(const Bundle& bundle, const double* nothing, const std::vector<double>& means)
-        : bundle_(bundle), nothing_(nothing), d(bundle.d) {
+    // About an origin of each sequence near its frames, so that sums of squares lose no digits.
+    Frames(const Bundle& bundle, const std::vector<double>& origins, long most)
+        : bundle_(bundle), most_(std::min(most, bundle.longest)), d(bundle.d) {
         make_room();
-        std::fill_n(origin, d, vec{});
         for (int l = 0; l < bundle.lanes; ++l)
-            for (long j = 0; j < d; ++j) origin[j][l] = means[bundle.sequence[l] * d + j];
+            for (long j = 0; j < d; ++j) origin[j][l] = origins[bundle.sequence[l] * d + j];
     }
 
     // About the ȳ of a system: for sequences with gaps.
-    Frames(const Bundle& bundle, const double* nothing, const System& s) : bundle_(bundle), nothing_(nothing), d(bundle.d) {
+    Frames(const Bundle& bundle, const double* nothing, const System& s)
+        : bundle_(bundle), nothing_(nothing), most_(std::min(kFramesInLanes, bundle.longest)), d(bundle.d) {
         make_room();
         for (long j = 0; j < d; ++j) origin[j] = splat(s.offset[j]);
     }
@@ -77,11 +81,22 @@ class Frames {
         for (first = 0; first < bundle_.longest; first += n) {
             worker.checkpoint();
             const bool loaded = n == bundle_.longest;
-            n = std::min<long>(kFramesInLanes, bundle_.longest - first);
-            for (long t = first; t < first + n && !loaded; ++t) load(t, at(t));
+            n = std::min(most_, bundle_.longest - first);
+            if (!loaded) each_few([&](long t, long some) { load(t, some); });
             work();
         }
         summed_ = true;
+    }
+
+    // Σ_t of channel j, and of its squares, about an offset from which the origin is so far apart.
+    vec sum_from(vec apart, long j) const { return fma(bundle_.lengths, apart, sums[j]); }
+    vec squares_from(vec apart, long j) const { return fma(apart, sums[j] + sum_from(apart, j), squares[j]); }
+
+    // Whether there were gaps nobody knew of.
+    bool are_incomplete() const {
+        vec zero = {};
+        for (long j = 0; j < d; ++j) zero += 0.0 * squares[j];
+        return any(zero != zero);
     }
 
     // Calls work(first, n) for every few frames of the block, which stay in the first-level cache.
@@ -94,18 +109,24 @@ class Frames {
     bool summed_ = false;
 
     void make_room() {
-        own_.resize((2 + std::min<long>(kFramesInLanes, bundle_.longest)) * d);
-        origin = own_.data(), squares = origin + d;
-        std::fill_n(squares, d, vec{});
+        own_.resize((3 + most_) * d);
+        origin = own_.data(), sums = origin + d, squares = sums + d;
+        std::fill_n(origin, 3 * d, vec{});
     }
 
-    void load(long t, vec* y) const {
-        bundle_.load(t, y, nothing_);
-        if (t >= bundle_.whole)
-            for (long j = 0; j < d; ++j) y[j] = y[j] == y[j] ? y[j] : origin[j];
-        for (long j = 0; j < d; ++j) y[j] -= origin[j];
-        if (!summed_)
-            for (long j = 0; j < d; ++j) squares[j] = fma(y[j], y[j], squares[j]);
+    void load(long begin, long n_frames) {
+        for (long t = begin; t < begin + n_frames; ++t) {
+            vec* y = at(t);
+            bundle_.load(t, y, nothing_);
+            if (t < bundle_.whole) continue;
+            const ivec active = bundle_.active(t);
+            for (long j = 0; j < d; ++j) y[j] = (nothing_ ? y[j] == y[j] : active) ? y[j] : origin[j];
+        }
+        for (long j = 0; j < d; ++j) {
+            vec *y = at(begin) + j, sum = sums[j], square = squares[j];
+            for (long t = 0; t < n_frames; ++t, y += d) *y -= origin[j], sum += *y, square = fma(*y, *y, square);
+            if (!summed_) sums[j] = sum, squares[j] = square;
+        }
     }
 };
 
@@ -206,14 +227,14 @@ class Course {
     // Its step at frame t, which is in this row of those projected, without gaps.
     void step(long t, long row, const Filter& f) {
         switch (s.n) {
-            case 2: return step_of<2>(t, row, f);
-            case 3: return step_of<3>(t, row, f);
-            case 4: return step_of<4>(t, row, f);
-            case 5: return step_of<5>(t, row, f);
-            case 6: return step_of<6>(t, row, f);
-            case 7: return step_of<7>(t, row, f);
-            case 8: return step_of<8>(t, row, f);
-            default: return step_of<0>(t, row, f);
+            case 2: return either_step<2>(t, row, f);
+            case 3: return either_step<3>(t, row, f);
+            case 4: return either_step<4>(t, row, f);
+            case 5: return either_step<5>(t, row, f);
+            case 6: return either_step<6>(t, row, f);
+            case 7: return either_step<7>(t, row, f);
+            case 8: return either_step<8>(t, row, f);
+            default: return either_step<0>(t, row, f);
         }
     }
 
@@ -229,6 +250,11 @@ class Course {
     }
 
   private:
+    template <int N>
+    void either_step(long t, long row, const Filter& f) {
+        f.is_diagonal(t) ? steady_step<N>(t, row, f) : step_of<N>(t, row, f);
+    }
+
     // A step with N states, which stay in registers; 0 for any number.
     template <int N, class Covariances>
     __attribute__((noinline)) void step_of(long t, long row, Covariances& f) {
@@ -248,10 +274,27 @@ class Course {
         explained_ += active ? explained : vec{};
     }
 
+    // The same in the steady basis.
+    template <int N>
+    __attribute__((noinline)) void steady_step(long t, long row, const Filter& f) {
+        const long n = N ? N : s.n;
+        vec own[N ? N : 1], *u = N ? own : scratch_;
+        vec *x = states.x(t), *v = states.innovation(t), *P = projected_ + row * n, explained = {}, quadratic = {};
+        const ivec active = bundle_.active(t);
+        for (long i = 0; i < n; ++i) {
+            const vec p = P[i] + shift_[i], now = p - f.delta[i] * x[i], gained = f.w[i] * now;
+            explained = fma(x[i], p + now, explained), quadratic = fma(now, gained, quadratic);
+            u[i] = x[i] + gained, v[i] = active ? now : vec{};
+        }
+        times(states.x(t + 1), view(s.A, n), u, n);
+        score_ -= active ? 0.5 * (wide(f.log_det(t)) - quadratic) : vec{};
+        explained_ += active ? explained : vec{};
+    }
+
     // Σ_t (y - ȳ)ᵀ R⁻¹ (y - ȳ)
     vec squares(const Frames& frames) const {
         vec sum = {};
-        for (long j = 0; j < s.d; ++j) sum += fma(bundle_.lengths * apart_[j], apart_[j], frames.squares[j]) * (1.0 / s.R[j]);
+        for (long j = 0; j < s.d; ++j) sum += frames.squares_from(apart_[j], j) * (1.0 / s.R[j]);
         return sum;
     }
 
@@ -283,6 +326,17 @@ void smooth_mean(Covariances& f, long t, ivec active, States& states, vec* r, ve
     vec* x = states.x(t);
     times(x, view(f.part(t, kV), n), r, n, Put::kAdd);
     for (long i = 0; i < n; ++i) x[i] = active ? x[i] : vec{};
+}
+
+// The same in the steady basis, with r of frame t.
+inline void smooth_steady_mean(const System& s, const Filter& f, long t, ivec active, States& states, vec* r, vec* scratch) {
+    const long n = f.n;
+    vec *x = states.x(t), *v = states.innovation(t);
+    times(scratch, transposed(s.A, n), r, n);
+    for (long i = 0; i < n; ++i) {
+        r[i] = f.w[i] * (v[i] + scratch[i]);
+        x[i] = active ? x[i] + r[i] : vec{};
+    }
 }
 
 // The smoother of sequences with gaps: sink(t, means, covariances, lag-one covariances with the frame after), from the last
@@ -368,11 +422,11 @@ class LaneSums {
         for (long i = 0; i < d * n; ++i) yx()[i] = fma(w, cross[i], yx()[i]);
     }
 
-    // What is left of the sums over y - ȳ; the frames' origins are the means of the sequences. `means` is Σ_t x.
-    void add_origin(const Frames& frames, const Course& course, vec w, vec lengths, const vec* means) {
+    // What is left of the sums over y - ȳ. `means` is Σ_t x.
+    void add_origin(const Frames& frames, const Course& course, vec w, const vec* means) {
         for (long j = 0; j < d; ++j) {
-            const vec apart = course.apart(j), all = lengths * apart;
-            y()[j] += w * all, yy()[j] += w * fma(all, apart, frames.squares[j]);
+            const vec apart = course.apart(j);
+            y()[j] += w * frames.sum_from(apart, j), yy()[j] += w * frames.squares_from(apart, j);
             for (long i = 0; i < n; ++i) yx()[j * n + i] += w * apart * means[i];
         }
     }
@@ -419,7 +473,7 @@ class Kalman {
   public:
     Kalman(const Systems& systems, const Sequences& sequences, Call& call)
         : systems(all_systems(systems)), sequences(sequences), call(call), order(sequences.n),
-          nothing(sequences.d, std::numeric_limits<double>::quiet_NaN()), means(sequences.n * sequences.d) {
+          nothing(sequences.d, std::numeric_limits<double>::quiet_NaN()), origins(sequences.n * sequences.d) {
         const auto longer = [&](long a, long b) { return sequences.length(a) > sequences.length(b); };
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(), longer);
@@ -427,10 +481,12 @@ class Kalman {
 
     // log p(y_i | system k), (n, K).
     void score(double* scores) {
+        make_filters();
         each_bundle([&](const Bundle& bundle, bool gaps) {
-            Frames frames(bundle, nothing.data(), means);
+            Frames frames(bundle, origins, K() <= kTogether ? kProjected : kFramesInLanes);  // if once through will do, few at a time
             for (long k = 0; k < K(); k += kTogether)
                 filtered(bundle, gaps, frames, k, std::min(k + kTogether, K()), scores, false);
+            return !frames.are_incomplete();
         });
     }
 
@@ -441,9 +497,11 @@ class Kalman {
         std::vector<std::unique_ptr<LaneSums>> lanes;
         std::vector<std::vector<double>> ends(K(), std::vector<double>(sequences.length(order[0])));
         for (const System& s : systems) lanes.emplace_back(new LaneSums(s));
+        make_filters();
         each_bundle([&](const Bundle& bundle, bool gaps) {
-            Frames frames(bundle, nothing.data(), means);
+            Frames frames(bundle, origins, kFramesInLanes);
             const Courses courses = filtered(bundle, gaps, frames, 0, K(), scores);
+            if (frames.are_incomplete()) return false;
             assign(bundle, log_weights, scores, z);
             std::vector<Share> shares;
             for (long k = 0; k < K(); ++k) {
@@ -452,8 +510,10 @@ class Kalman {
                 mass[k] += sum(w);
                 if (any(w > kNegligibleShare * mass[k] / static_cast<double>(sequences.n))) shares.push_back({k, w, *courses[k], *lanes[k]});
             }
-            if (!gaps) return add_shared(bundle, frames, shares, ends);
-            for (const Share& share : shares) add_own(bundle, share);
+            if (!gaps) add_shared(bundle, frames, shares, ends);
+            for (const Share& share : shares)
+                if (gaps) add_own(bundle, share);
+            return true;
         });
         for (long k = 0; k < K(); ++k) write(k, *lanes[k], sums);
         for (size_t g = 0; g < shared.size(); ++g) add_covariances(*shared[g], g * kLanes, ends, sums, call.caller);
@@ -478,6 +538,7 @@ class Kalman {
                     scatter_row(l, lag, size, lags + at * size);
                 }
             });
+            return true;
         });
     }
 
@@ -487,46 +548,73 @@ class Kalman {
     Call& call;
     std::vector<long> order;  // longest first
     const std::vector<double> nothing;
-    std::vector<double> means;  // of every sequence; with gaps not a number where something is missing
+    std::vector<double> origins;  // of every sequence: the mean of its first frames
     std::vector<std::unique_ptr<FilterInLanes>> shared;
+    std::vector<SteadyBasis> bases;  // in which what is below stands, and so the states and their sums up to the end
+    std::vector<System> rebased;
     std::vector<Filter> filters;
 
     long K() const { return static_cast<long>(systems.size()); }
 
-    // Calls work(bundle, gaps) for all sequences, those with gaps apart from the others.
+    // Calls work(bundle, gaps) for all sequences, those with gaps apart from the others. If it comes upon gaps nobody knew of,
+    // it has done nothing and returns false.
     template <class Work>
     void each_bundle(Work work) {
-        std::vector<long> waiting[2];
+        const std::vector<long> late = each_bundle(order, kProjected, work);
+        each_bundle(late, kAllFrames, work);
+    }
+
+    // The same for some sequences, looking for gaps in their first `most` frames. Returns those that have others.
+    template <class Work>
+    std::vector<long> each_bundle(const std::vector<long>& chosen, long most, Work work) {
+        std::vector<long> waiting[2], late;
         const auto finish = [&](bool gaps) {
-            std::vector<long>& chosen = waiting[gaps];
-            if (chosen.empty()) return;
-            if (!gaps) make_filters();
-            work(Bundle(sequences, chosen.data(), static_cast<int>(chosen.size()), gaps), gaps);
-            chosen.clear();
+            std::vector<long>& some = waiting[gaps];
+            if (some.empty()) return;
+            if (!work(Bundle(sequences, some.data(), static_cast<int>(some.size()), gaps), gaps))
+                late.insert(late.end(), some.begin(), some.end());
+            some.clear();
         };
-        for (long i : order) {
-            const bool gaps = find_mean(i);
+        for (long i : chosen) {
+            const bool gaps = begins_with_gaps(i, most);
             waiting[gaps].push_back(i);
             if (waiting[gaps].size() == kLanes) finish(gaps);
         }
         finish(false), finish(true);
+        return late;
     }
 
-    // The mean of sequence i. Returns whether there are gaps in it, which the mean shows at no cost.
-    bool find_mean(long i) {
-        double *mean = &means[i * sequences.d], zero = 0;
-        std::fill_n(mean, sequences.d, 0.0);
-        for (const double *y = sequences.begin(i), *end = sequences.begin(i + 1); y < end; y += sequences.d)
-            for (long j = 0; j < sequences.d; ++j) mean[j] += y[j];
-        for (long j = 0; j < sequences.d; ++j) mean[j] /= static_cast<double>(sequences.length(i)), zero += 0.0 * mean[j];
+    // Finds the mean of the first frames of sequence i. Returns whether there are gaps in them, which it shows at no cost.
+    bool begins_with_gaps(long i, long most) {
+        const long d = sequences.d, n = std::min(sequences.length(i), most);
+        const double* y = sequences.begin(i);
+        double *mean = &origins[i * d], zero = 0;
+        std::fill_n(mean, d, 0.0);
+        for (long t = 0; t < n; ++t, y += d)
+            for (long j = 0; j < d; ++j) mean[j] += y[j];
+        for (long j = 0; j < d; ++j) mean[j] /= static_cast<double>(n), zero += 0.0 * mean[j];
         return zero != zero;
     }
 
-    // The filters that sequences without gaps share, when the first of these comes.
+    // The filters that sequences without gaps share, and their bases, where most frames are steady and enough to pay for one.
     void make_filters() {
-        for (long k = static_cast<long>(filters.size()); k < K(); ++k) {
-            if (k % kLanes == 0) shared.emplace_back(new FilterInLanes(systems, k, sequences.length(order[0]), call.caller));
-            filters.emplace_back(*shared.back(), static_cast<int>(k % kLanes));
+        const long longest = sequences.length(order[0]), n = systems[0].n;
+        for (long first = 0; first < K(); first += kLanes) {
+            shared.emplace_back(new FilterInLanes(systems, first, longest, call.caller));
+            FilterInLanes& own = *shared.back();
+            const long end = std::min(first + kLanes, K());
+            const bool pays = 2 * own.kept() < longest && sequences.n * longest > kFramesForBasis;
+            for (long k = first; k < end; ++k) {
+                bases.emplace_back(n);
+                if (pays) bases[k].find(own.of_lane(k - first, longest, kV), systems[k].D);
+                rebased.emplace_back(systems[k], bases[k]);
+            }
+            if (!pays) {
+                for (long k = first; k < end; ++k) filters.emplace_back(own, k - first, bases[k].delta);
+                continue;
+            }
+            FilterInLanes moved(rebased, first, longest, call.caller);
+            for (long k = first; k < end; ++k) filters.emplace_back(moved, k - first, bases[k].delta);
         }
     }
 
@@ -547,7 +635,7 @@ class Kalman {
             for (long k = from; k < to; ++k) courses.push_back(filtered_alone(bundle, k, scores));
             return courses;
         }
-        for (long k = from; k < to; ++k) courses.emplace_back(new Course(systems[k], bundle, frames, kept));
+        for (long k = from; k < to; ++k) courses.emplace_back(new Course(rebased[k], bundle, frames, kept));
         frames.each_block(call.caller, [&] {
             frames.each_few([&](long first, long n) {
                 for (std::unique_ptr<Course>& course : courses) course->project(frames, first, n);
@@ -566,9 +654,9 @@ class Kalman {
 
     // The same for one system and sequences with gaps.
     std::unique_ptr<Course> filtered_alone(const Bundle& bundle, long k, double* scores) {
-        Frames frames(bundle, nothing.data(), systems[k]);
-        std::unique_ptr<Course> course(new Course(systems[k], bundle, frames));
-        OwnFilter f(systems[k]);
+        Frames frames(bundle, nothing.data(), rebased[k]);
+        std::unique_ptr<Course> course(new Course(rebased[k], bundle, frames));
+        OwnFilter f(rebased[k]);
         f.run(bundle, nothing.data(), call.caller);
         frames.each_block(call.caller, [&] { course->filter(frames, f); });
         put(bundle, course->score(frames, true, nothing.data()), scores + k, K());
@@ -598,8 +686,13 @@ class Kalman {
         for (const Share& share : shares) {
             std::fill_n(r, n, vec{});
             for (long t = bundle.longest - 1; t >= 0; --t) {
+                const Filter& f = filters[share.k];
+                const ivec active = bundle.active(t);
                 call.caller.checkpoint_at(t);
-                smooth_mean(filters[share.k], t, bundle.active(t), share.course.states, r, r + n);
+                if (f.is_diagonal(t))
+                    smooth_steady_mean(rebased[share.k], f, t, active, share.course.states, r, r + n);
+                else
+                    smooth_mean(f, t, active, share.course.states, r, r + n);
             }
             means.push_back(share.lanes.add_means(bundle, share.w, share.course.states));
             for (int l = 0; l < bundle.lanes; ++l) ends[share.k][bundle.length[l] - 1] += share.w[l];
@@ -608,11 +701,11 @@ class Kalman {
             for (const Share& share : shares) share.lanes.add_cross(frames, share.w, share.course.states);
         });
         for (size_t i = 0; i < shares.size(); ++i)
-            shares[i].lanes.add_origin(frames, shares[i].course, shares[i].w, bundle.lengths, means[i]);
+            shares[i].lanes.add_origin(frames, shares[i].course, shares[i].w, means[i]);
     }
 
     void add_own(const Bundle& bundle, const Share& share) {
-        const System& s = systems[share.k];
+        const System& s = rebased[share.k];
         const long n = s.n;
         OwnFilter f(s);
         f.run(bundle, nothing.data(), call.caller);
@@ -629,22 +722,25 @@ class Kalman {
         share.lanes.add_means(bundle, share.w, share.course.states);
     }
 
+    // The sums of all lanes, in the system's own basis.
     void write(long k, LaneSums& lanes, const SystemSums& sums) const {
         const long n = systems[k].n, d = systems[k].d, size = n * n;
-        for (long i = 0; i < n; ++i) {
-            sums.first[k * n + i] = sum(lanes.first()[i]), sums.x[k * n + i] = sum(lanes.x()[i]);
-            for (long j = 0; j < n; ++j) {
-                const long at = k * size + i * n + j, lower = std::max(i, j) * n + std::min(i, j);
-                sums.first_second[at] = sum(lanes.first_second()[lower]);
-                sums.xx_before[at] = sum(lanes.before()[lower]);
-                sums.xx[at] = sums.xx_before[at] + sum(lanes.last()[lower]);
-                sums.lag[at] = sum(lanes.lag()[i * n + j]);
-            }
-        }
-        for (long j = 0; j < d; ++j) {
-            sums.y[k * d + j] = sum(lanes.y()[j]), sums.yy[k * d + j] = sum(lanes.yy()[j]);
-            for (long i = 0; i < n; ++i) sums.yx[(k * d + j) * n + i] = sum(lanes.yx()[j * n + i]);
-        }
+        const SteadyBasis& basis = bases[k];
+        std::vector<double> some(std::max(d, n) * n);
+        const auto square = [&](const vec* from, double* to, bool lower) {
+            for (long i = 0; i < n; ++i)
+                for (long j = 0; j < n; ++j) some[i * n + j] = sum(lower ? from[std::max(i, j) * n + std::min(i, j)] : from[i * n + j]);
+            basis.moment_back(some.data(), to + k * size);
+        };
+        const auto rows = [&](const vec* from, double* to, long n_rows) {
+            for (long e = 0; e < n_rows * n; ++e) some[e] = sum(from[e]);
+            basis.rows_back(some.data(), to + k * n_rows * n, n_rows);
+        };
+        rows(lanes.first(), sums.first, 1), rows(lanes.x(), sums.x, 1), rows(lanes.yx(), sums.yx, d);
+        square(lanes.first_second(), sums.first_second, true), square(lanes.lag(), sums.lag, false);
+        square(lanes.before(), sums.xx_before, true), square(lanes.last(), sums.xx, true);
+        for (long e = k * size; e < (k + 1) * size; ++e) sums.xx[e] += sums.xx_before[e];
+        for (long j = 0; j < d; ++j) sums.y[k * d + j] = sum(lanes.y()[j]), sums.yy[k * d + j] = sum(lanes.yy()[j]);
     }
 };
 
