@@ -128,6 +128,31 @@ def test_broken_parts_are_named_and_skipped(client, parts):
     assert (fit.n_parts_, fit.n_sequences_) == (5, 500)
 
 
+def pages_of_new_arrays():
+    """How many pages the system has to find for arrays of which only one exists at a time."""
+    import resource  # not on Windows
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(100):
+        np.ones(2**18)  # 512 pages
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="about the C library of Linux")
+@pytest.mark.parametrize(("setting", "kept"), [("65536", True), ("65535", False)])
+def test_workers_use_memory_again_unless_their_user_wants_otherwise(parts, setting, kept, monkeypatch):
+    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", setting)
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        (before,) = client.run(pages_of_new_arrays).values()
+        mixture(executor=client, n_passes=None).fit(parts[:2])
+        (after,) = client.run(pages_of_new_arrays).values()
+    assert before > 25_000
+    assert (after < before / 10) == kept
+
+
 def test_errors_of_tasks_come_back_as_they_are(client):
     with pytest.raises(FileNotFoundError):
         list(DaskExecutor(client).map(open, ["no such file"], name="test"))

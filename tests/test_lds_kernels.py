@@ -249,7 +249,7 @@ def test_many_frames_share_a_steady_filter(case):
 
 @pytest.mark.parametrize("at", [0, 11, 12, 60, 99])
 def test_gaps_are_found_wherever_they_begin(at):
-    """The kernel looks at the first frames only, and at others on its way; the last ones only the longest sequence has."""
+    """The kernel looks at the first frames, and at others on its way; only the longest sequence has the last ones."""
     if engine().module is None:
         pytest.skip("the NumPy engine is what is compared with")
     lengths = np.array([100, *range(60, 90, 3)])
