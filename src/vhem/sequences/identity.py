@@ -34,6 +34,8 @@ def _shown(part: Any) -> str:
 
 def check_unique(ids: list[Any]) -> None:
     """Refuse ids that name two sequences."""
+    if len(set(ids)) == len(ids):
+        return
     place: dict[Any, int] = {}
     for i, name in enumerate(ids):
         first = place.setdefault(name, i)
