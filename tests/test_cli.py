@@ -95,6 +95,15 @@ def test_the_number_of_states_may_be_left_to_the_clusters(study, tmp_path):
     assert adjusted_rand_score(study[1].strategies, folder.labels.labels) == 1.0
 
 
+@pytest.mark.parametrize("command", ["cluster", "number"])
+def test_more_clusters_than_hmms_are_refused_before_anything_is_learned(study, tmp_path, command):
+    out = ("-o", tmp_path / "out") if command == "cluster" else ()
+    done = run(command, study[0], "--values", "x,y", "--clusters", "2,100", "--json", *out, code=1)
+    assert "--clusters asks for 100, but there are only 12 HMMs; ask for at most 12." in done.stderr
+    assert "learning" not in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_from_table_to_clusters_in_one_step(study, clustered):
     out, result = clustered
     assert sorted(p.name for p in out.iterdir()) == [

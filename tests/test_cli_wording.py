@@ -80,6 +80,8 @@ def test_what_is_done_decides_which_option_is_meant():
     assert told(said, Doing.LEARNING) == "--states may be too large; raise --starts."
     assert told(said, Doing.CLUSTERING) == "--center-states may be too large; raise --restarts."
 
+    assert told(said, Doing.LEARNING_CHOSEN_STATES) == "the chosen number of states may be too large; raise --starts."
+
 
 def test_errors_are_data_and_survive_copies():
     with pytest.raises(vhem.ParameterError) as caught:

@@ -97,6 +97,10 @@ def test_thin_data_are_named():
     assert "fewer frames than states in 'short'; use fewer states" in said
     assert "nothing but missing values in 'empty'" in said
     assert "'good'" not in said
+    for estimator in (vhem.SequenceClustering(2, 2), MixtureOfHMMs(2, 2)):
+        with pytest.warns(RuntimeWarning) as caught:
+            estimator.fit(sequences)
+        assert any("nothing but missing values in 'empty'; drop it" in str(w.message) for w in caught)
     many = [[1.0, 2.0]] * 7
     with pytest.warns(RuntimeWarning, match="fewer frames than states in 0, 1, 2, 3, 4 and 2 more"):
         vhem.fit_hmms(many, n_states=3, random_state=0)

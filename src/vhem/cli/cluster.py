@@ -14,7 +14,7 @@ from vhem._support.phrases import Count
 from vhem.bayes.about_centers import dispersion_of_members, with_posterior
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import Input, chosen_tau, read_sequences_or_hmms
-from vhem.cli.learning import forget_parts, learned, owners_of_hmms, with_chosen_states
+from vhem.cli.learning import check_enough_hmms, forget_parts, learned, owners_of_hmms, with_chosen_states
 from vhem.cli.naming import Doing
 from vhem.cli.number import STABLE, as_lists, compare, criteria_table, sequences_per_hmm
 from vhem.cli.partitions import executor_at
@@ -112,10 +112,12 @@ def cluster(
         candidates = [1] if clusters == "auto" else several("--clusters", clusters)
         writer = RunWriter(ctx, out, overwrite)
         found = read_sequences_or_hmms(data, table.reading())
+        check_enough_hmms(max(candidates), found, learning)
         _hint_at_slopes(found, learning)
         chosen = learning.states == "auto" and isinstance(found.content, Sequences)
         learning = with_chosen_states(learning, found, max(candidates), run)
-        hmms = learned(found, out, learning, run, session)
+        task = Doing.LEARNING_CHOSEN_STATES if chosen else Doing.LEARNING
+        hmms = learned(found, out, learning, run, session, task)
         length, why = chosen_tau(tau, found, hmms)
         probable = most_probable(hmms, center_states, run, session) if clusters == "auto" else None
         if probable is not None:

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vhem._support.arrays import IntArray
+from vhem._support.checks import check_enough
 from vhem._support.errors import InputError, InputWarning, warn
 from vhem.cli.inputs import Input, check_columns, ungrouped
+from vhem.cli.naming import Doing
 from vhem.cli.session import Session, remember
 from vhem.cli.shared import LearningOptions, RunOptions
 from vhem.em.topology import topology_of
@@ -43,7 +45,14 @@ class Parts(NamedTuple):
         return self.sequences[index], [self.names[k] for k in self.owner[index]] if self.grouped else None
 
 
-def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunOptions, session: Session) -> H3M:
+def learned(
+    found: Input,
+    out: Path | None,
+    learning: LearningOptions,
+    run: RunOptions,
+    session: Session,
+    task: Doing = Doing.LEARNING,
+) -> H3M:
     """Return the HMMs of an input: its own, or those learned from its sequences.
 
     Finished parts are kept in the folder `out`; without one, nothing is.
@@ -58,7 +67,7 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
     n_parts = len(parts.begins) - 1
     folder = out / PARTIAL if out is not None and n_parts > 1 else None
     key = "" if folder is None else _key(parts, learning, run)
-    session.begin(f"learning {len(parts.names)} HMMs")
+    session.begin(f"learning {len(parts.names)} HMMs", task)
     models = []
     for part in range(n_parts):
         done = None if folder is None else _finished(folder / f"part-{part:05d}.vhem", key)
@@ -71,6 +80,12 @@ def learned(found: Input, out: Path | None, learning: LearningOptions, run: RunO
         if folder is not None:
             remember(f"{part + 1} of {n_parts} parts are kept in {folder}; the same command resumes from there.")
     return _weighted(models[0] if n_parts == 1 else H3M.pool(models), parts)
+
+
+def check_enough_hmms(largest: int, found: Input, learning: LearningOptions) -> None:
+    """Refuse more clusters than there will be HMMs, before these are learned."""
+    hmms = found.content if isinstance(found.content, H3M) else _parts(found.content, learning).names
+    check_enough("--clusters", largest, len(hmms), "HMM")
 
 
 def with_chosen_states(learning: LearningOptions, found: Input, n_clusters: int, run: RunOptions) -> LearningOptions:

@@ -11,11 +11,13 @@ class Doing(enum.Enum):
     """What is being done; it decides which option a parameter belongs to."""
 
     LEARNING = enum.auto()
+    LEARNING_CHOSEN_STATES = enum.auto()  # nobody asked for their number
     CLUSTERING = enum.auto()
 
 
 _OF = {
     Doing.LEARNING: {"n_init": "--starts", "n_states": "--states"},
+    Doing.LEARNING_CHOSEN_STATES: {"n_init": "--starts", "n_states": "the chosen number of states"},
     Doing.CLUSTERING: {"n_init": "--restarts", "n_states": "--center-states"},
 }
 _ALWAYS = {

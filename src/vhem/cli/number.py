@@ -13,7 +13,7 @@ from sklearn.base import clone
 from vhem._support.errors import InputError
 from vhem.cli import in_words as summary
 from vhem.cli.inputs import Input, chosen_tau, read_sequences_or_hmms
-from vhem.cli.learning import learned, owners_of_hmms
+from vhem.cli.learning import check_enough_hmms, learned, owners_of_hmms
 from vhem.cli.naming import Doing
 from vhem.cli.run_folder import RunFolder
 from vhem.cli.separation import Separation, separation, tested_against_one_less
@@ -80,6 +80,7 @@ def number(
     with Session(run.quiet, run.progress) as session:
         candidates = several("--clusters", clusters)
         found = read_sequences_or_hmms(data, table.reading())
+        check_enough_hmms(max(candidates), found, learning)
         hmms = learned(found, None, learning, run, session)
         test = _test(data, found, hmms, learning, run, bootstrap)
         length, why = chosen_tau(tau, found, hmms)

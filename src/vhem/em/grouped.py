@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.errors import Count, FitWarning, InputError, warn
 from vhem.emissions import Components, Gaussian
 from vhem.emissions.components import FamilyPrior
@@ -231,3 +231,23 @@ def _positive(within: FloatArray, between: FloatArray, largest: FloatArray) -> F
     tiny = (_RESOLUTION * largest) ** 2
     guess = np.where(largest > 0, (0.01 * largest) ** 2, 1.0)
     return np.where(within > tiny, within, np.where(between > tiny, between, guess))
+
+
+def frames_seen(X: FloatArray, offsets: IntArray) -> IntArray:
+    """Return how many frames of each sequence or group have a value."""
+    if not np.isnan(X.min()):
+        return np.diff(offsets)
+    return np.add.reduceat(~np.isnan(X).all(axis=1), offsets[:-1], dtype=np.int64)
+
+
+def warn_of_items_without_values(X: FloatArray, offsets: IntArray, ids: list[Any]) -> None:
+    """Name the sequences or groups that have nothing but missing values."""
+    nothing = named(ids, frames_seen(X, offsets) == 0)
+    if nothing:
+        warn(FitWarning("there is nothing but missing values in {names}", "drop it", names=nothing))
+
+
+def named(ids: list[Any], chosen: BoolArray) -> str:
+    """Return the names of some sequences or groups, the first five of them in words."""
+    names = ", ".join(repr(ids[k]) for k in np.flatnonzero(chosen)[:5])
+    return names + (f" and {chosen.sum() - 5} more" if chosen.sum() > 5 else "")

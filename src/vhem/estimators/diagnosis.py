@@ -17,6 +17,7 @@ from vhem.estimators.mixture import MixtureOfHMMs
 from vhem.estimators.sequence_clustering import SequenceClustering
 from vhem.estimators.vhem import VHEM
 from vhem.models import H3M
+from vhem.models.checks import check_h3m
 from vhem.sequences import as_sequences
 
 _ALIKE = 0.95  # adjusted Rand index from which on two clusterings tell the same story
@@ -75,7 +76,7 @@ def diagnose(fit: Any, truth: npt.ArrayLike, X: Any, groups: Any = None, sequenc
         A fitted estimator.
     truth : array of shape (n,)
         The class of each HMM, sequence or item.
-    X : H3M, or sequences
+    X : H3M or list of HMMs, or sequences
         What it was fitted to.
     groups : list, optional
         The groups that `SequenceClustering`, or `fit_hmms`, was given.
@@ -108,6 +109,7 @@ def diagnose(fit: Any, truth: npt.ArrayLike, X: Any, groups: Any = None, sequenc
     if len(np.unique(classes)) < 2:
         raise InputError("truth has a single class", "give at least two")
     _check_clusters(fit, int(classes.max()) + 1)
+    X = check_h3m("X", X) if isinstance(fit, VHEM) else X
     _check_data(fit, X, groups)
     found, objective, labels = _from_classes(fit, classes, X, groups)
     agreement = float(adjusted_rand_score(classes, fit.labels_))

@@ -19,7 +19,15 @@ from vhem.bayes.records import Hyperparameters
 from vhem.em.baum_welch import Fits
 from vhem.em.display import showing_call
 from vhem.em.fitting import FitPlan, fit_batch
-from vhem.em.grouped import Batch, Scale, still_channels, warn_of_unseen
+from vhem.em.grouped import (
+    Batch,
+    Scale,
+    frames_seen,
+    named,
+    still_channels,
+    warn_of_items_without_values,
+    warn_of_unseen,
+)
 from vhem.em.parameters import documented
 from vhem.em.progress import FitProgress, FitReporter, check_callback
 from vhem.estimators.bayesian_hmms import Bayesian, fit_bayesian
@@ -317,17 +325,9 @@ def _padded(fit: Fits, fits: list[Fits]) -> tuple[Any, ...]:
 
 def information_scores(criterion: str, batch: Batch, fits: Fits) -> FloatArray:
     """Return log L - ½ p log n (BIC) or log L - p (AIC) for p parameters and n observed frames: higher is better."""
-    n = _frames_seen(batch).astype(np.float64)
+    n = frames_seen(batch.X, batch.frame_offsets).astype(np.float64)
     price = np.ones_like(n) if criterion == "aic" else 0.5 * np.log(np.maximum(n, 1.0))
     return np.asarray(fits.log_likelihoods - price * fits.models.n_parameters())
-
-
-def _frames_seen(batch: Batch) -> IntArray:
-    """Return how many frames of each group have a value, (K,)."""
-    offsets = batch.frame_offsets
-    if not np.isnan(batch.X.min()):
-        return np.diff(offsets)
-    return np.add.reduceat(~np.isnan(batch.X).all(axis=1), offsets[:-1], dtype=np.int64)
 
 
 def held_out_scores(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Generator) -> FloatArray:
@@ -350,7 +350,8 @@ def held_out_scores(batch: Batch, scale: Scale, plan: FitPlan, rng: np.random.Ge
 
 def _warn(report: FitReport, batch: Batch, plan: FitPlan, channels: list[str]) -> None:
     K = len(report.n_iter)
-    _warn_of_thin_data(report, batch)
+    warn_of_items_without_values(batch.X, batch.frame_offsets, batch.ids)
+    _warn_of_short_items(report, batch)
     warn_of_unseen(batch.X)
     if plan.limits.tol > 0 and not report.converged.all():
         who = f"{K - report.converged.sum()} of {K} HMMs"
@@ -369,21 +370,12 @@ def _warn_of_counts(counts: IntArray, problem: str, *cures: str, **values: Any) 
     warn_if_any(int(counts.sum()), text, *cures, some=some, hmms=n_hmms, **values)
 
 
-def _warn_of_thin_data(report: FitReport, batch: Batch) -> None:
-    """Name the sequences or groups that have too few frames to learn from, or nothing but missing values."""
-    n_seen = _frames_seen(batch)
-    nothing = _named(batch, n_seen == 0)
-    if nothing:
-        warn(FitWarning("there is nothing but missing values in {names}", "drop it", names=nothing))
-    thin = _named(batch, (n_seen > 0) & (n_seen < report.n_states))
+def _warn_of_short_items(report: FitReport, batch: Batch) -> None:
+    """Name the sequences or groups that have too few frames to learn from."""
+    n_seen = frames_seen(batch.X, batch.frame_offsets)
+    thin = named(batch.ids, (n_seen > 0) & (n_seen < report.n_states))
     if thin:
         warn(FitWarning("there are fewer frames than states in {names}", "use fewer states, or groups", names=thin))
-
-
-def _named(batch: Batch, chosen: npt.NDArray[np.bool_]) -> str:
-    """Return the names of some sequences or groups, the first five of them in words."""
-    names = ", ".join(repr(batch.ids[k]) for k in np.flatnonzero(chosen)[:5])
-    return names + (f" and {chosen.sum() - 5} more" if chosen.sum() > 5 else "")
 
 
 register_record(FitReport)

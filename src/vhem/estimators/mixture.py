@@ -23,7 +23,7 @@ from vhem.bayes.records import Hyperparameters
 from vhem.em.estimator import EMClusterer
 from vhem.em.fitting import FitPlan, given_start
 from vhem.em.genetic import evolved
-from vhem.em.grouped import Batch, Scale, still_channels, warn_of_unseen
+from vhem.em.grouped import Batch, Scale, still_channels, warn_of_items_without_values, warn_of_unseen
 from vhem.em.loop import Clock, Run, Watch, run
 from vhem.em.mixture_starts import PARTITIONS, fit_parts, species_of_mixtures
 from vhem.em.mixtures import Items, MixtureProblem, Mixtures
@@ -194,6 +194,7 @@ class MixtureOfHMMs(EMClusterer):
         self.sizes_, self.scores_ = np.array(self._sizes()), np.array([self.lower_bound_])
         self._warn(still_channels(sequences.X, sequences.offsets, sequences.channels))
         warn_of_unseen(sequences.X)
+        warn_of_items_without_values(sequences.X, sequences.offsets, sequences.ids)
         return self
 
     def predict(self, X: SequencesLike) -> IntArray:

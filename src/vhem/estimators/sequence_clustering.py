@@ -23,7 +23,7 @@ from vhem.em.cluster_starts import MOST_COMPARED, divergences, most_comparable, 
 from vhem.em.common_states import by_common_states
 from vhem.em.estimator import Clusterer
 from vhem.em.fitting import FitPlan, borrowed, fit_batch, refitted
-from vhem.em.grouped import Batch, Scale, still_channels, warn_of_unseen
+from vhem.em.grouped import Batch, Scale, still_channels, warn_of_items_without_values, warn_of_unseen
 from vhem.em.mixture_starts import PARTITIONS
 from vhem.em.mixtures import Mixtures
 from vhem.em.ordering import orders
@@ -228,6 +228,7 @@ class SequenceClustering(LabelFrame, Clusterer):
         tried = polish.searched(candidates, rng) if partition is None else candidates
         self._keep(_with_all_frames(polish.decided(tried), short, whole, rng), batch, sequences)
         _warn_of_channels(sequences)
+        warn_of_items_without_values(whole.X, whole.frame_offsets, whole.ids)
         return self
 
     def choose_states(self, X: SequencesLike, groups: Iterable[Any] | None = None) -> int:
