@@ -29,6 +29,7 @@ function inkOn(k) {
   const [r, g, b] = [1, 3, 5].map((at) => (parseInt(color(k).slice(at, at + 2), 16) / 255) ** 2.2);
   return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.2 ? "#111111" : "#ffffff";
 }
+const cut = (text, n) => (text.length > n ? `${text.slice(0, Math.max(1, Math.floor(n) - 1))}…` : text);
 const stateColor = (model, s) => (model.like ? model.like[s] : s);
 const dimension = (k) =>
   DATA.dimensionNames ? DATA.dimensionNames[k] : DATA.dims === 1 ? "value" : `dimension ${k + 1}`;

@@ -64,7 +64,7 @@ function drawBars(channel, shares, model, faint, seen) {
     const name = channel.names ? channel.names[k] : String(v);
     const turned = channel.names && (n > 3 || name.length > 7);
     const turn = turned ? { transform: `rotate(-35 ${x} ${PANEL.base + 10})`, "text-anchor": "end" } : {};
-    const shown = name.length > 16 ? `${name.slice(0, 15)}…` : name;
+    const shown = cut(name, 16);
     const place = { class: "tick", x, y: PANEL.base + 10, "text-anchor": "middle", style: { "font-size": `${size}px` } };
     return svg("text", { ...place, ...turn }, shown);
   });

@@ -19,7 +19,7 @@ const between = (model, s, t) =>
 
 function stateTable(model) {
   const S = model.start.length,
-    where = DATA.dims <= 3 && !DATA.channels,
+    where = DATA.dims <= 8 && !DATA.channels,
     words = (DATA.channels || []).slice(0, 6);
   const head = el(
     "tr",

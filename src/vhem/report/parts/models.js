@@ -161,9 +161,17 @@ function profileAxes(X, Y, low, high, right) {
   const step = Math.ceil(DATA.dims / 8);
   const shown = Array.from({ length: DATA.dims }, (_, d) => d).filter((d) => d % step === 0);
   const below = { class: "tick", "text-anchor": "middle" };
+  const room = (right - 34) / Math.max(1, shown.length - 1) / 6, // letters from one name to the next
+    long = shown.some((d) => name(d).length > room);
+  const names = shown.map((d, i) => {
+    const atEnd = i ? { x: right + 22, "text-anchor": "end" } : { x: 4, "text-anchor": "start" },
+      outer = long && (i === 0 || i === shown.length - 1);
+    const place = outer ? atEnd : { x: X(d) };
+    return svg("text", { ...below, ...place, y: long && i % 2 ? 217 : 204 }, cut(name(d), (outer ? 1.4 : 2) * room));
+  });
   return [
     svg("path", { class: "frame", d: `M34,10V190H${right}` }),
-    ...shown.map((d) => svg("text", { ...below, x: X(d), y: 204 }, name(d))),
+    ...names,
     svg("text", { ...below, x: (34 + right) / 2, y: 217 }, DATA.dimensionNames ? "" : "dimension"),
     ...[low, 0, high].map((v) => tickAtLeft(30, Y(v), v)),
   ];
