@@ -28,6 +28,8 @@ from vhem.sequences.readers.wide import Wide
 from vhem.sequences.readers.wide_rows import read_wide_frame
 from vhem.sequences.slopes import PREFIX, names_with_slopes, slopes, smooth_channels
 
+_FRAMES_WORTH_A_SLICE = 50  #: as many are copied one by one in the time that a slice of them takes
+
 
 class Place(NamedTuple):
     """Where a value was read."""
@@ -621,12 +623,12 @@ class Sequences(KnowsChannels, Immutable):
         chosen = positions(index, len(self), "sequence")
         if chosen.ndim == 0:
             return self.X[self.offsets[chosen] : self.offsets[chosen + 1]]
-        rows = _rows(self.offsets[chosen], self.lengths[chosen])
         ids, groups, keys = (
-            None if all_ is None else [all_[i] for i in chosen] for all_ in (self.ids, self.groups, self._keys)
+            None if all_ is None else [all_[i] for i in chosen.tolist()] for all_ in (self.ids, self.groups, self._keys)
         )
         weights = None if self.weights is None else self.weights[chosen]
-        made = self._of(self.X[rows], self.lengths[chosen], ids or [], groups, keys, self._channels, weights)
+        frames = _stretches(self.X, self.offsets[chosen], self.lengths[chosen])
+        made = self._of(frames, self.lengths[chosen], ids or [], groups, keys, self._channels, weights)
         return made._found_by(self._finder)
 
     def __repr__(self) -> str:
@@ -758,10 +760,15 @@ def _check_same_dimensions(arrays: list[FloatArray], ids: list[Any]) -> None:
             raise InputError(problem, cure, which=_name(i, ids), n=array.shape[1], other=_name(0, ids), d=d)
 
 
-def _rows(starts: IntArray, lengths: IntArray) -> npt.NDArray[np.intp]:
-    """Return the row numbers of the stretches that begin at `starts`, one after another."""
+def _stretches(X: FloatArray, starts: IntArray, lengths: IntArray) -> FloatArray:
+    """Return the frames of the stretches that begin at `starts`, one after another; neighbours are copied as one."""
+    ends = starts + lengths
+    breaks = np.flatnonzero(starts[1:] != ends[:-1])
+    if (len(breaks) + 1) * _FRAMES_WORTH_A_SLICE < lengths.sum():
+        pieces = zip(np.append(starts[:1], starts[breaks + 1]), np.append(ends[breaks], ends[-1:]), strict=True)
+        return np.concatenate([X[start:stop] for start, stop in pieces])
     begins = np.cumsum(lengths) - lengths
-    return np.repeat(starts - begins, lengths) + np.arange(lengths.sum())
+    return np.asarray(X[np.repeat(starts - begins, lengths) + np.arange(lengths.sum())])
 
 
 def _pack(sequences: Sequences) -> State:
