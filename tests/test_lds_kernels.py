@@ -227,12 +227,26 @@ def test_many_systems_share_sequences_of_all_lengths(noise, offset):
     agrees_with_numpy(systems, X, offsets, 1e-9 if not offset else 1e-7)
 
 
-@pytest.mark.parametrize("case", ["as drawn", "other units", "unseen state", "singular", "slow to settle"])
+@pytest.mark.parametrize(
+    "case",
+    [
+        "as drawn",
+        "other units",
+        "unseen state",
+        "singular",
+        "slow to settle",
+        "anything at first",
+        "unstable, a long gap",
+    ],
+)
 def test_many_frames_share_a_steady_filter(case):
     """Enough of them that the kernel looks for a basis in which the filter costs little; not every system has one."""
     if engine().module is None:
         pytest.skip("the NumPy engine is what is compared with")
-    s = random_systems(31, 3, 3, 5, 0.998 if case == "slow to settle" else 0.9, case == "singular")
+    radius = {"slow to settle": 0.998, "unstable, a long gap": 1.05}.get(case, 0.9)
+    s = random_systems(31, 3, 3, 5, radius, case == "singular")
+    if case == "anything at first":
+        s = s._replace(covar=np.stack([np.diag([1e6, 1.0, 1e-6])] * 3))
     if case == "other units":
         by = np.diag([1e-6, 1.0, 1e6])
         back = np.linalg.inv(by)
@@ -244,6 +258,8 @@ def test_many_frames_share_a_steady_filter(case):
     lengths = np.repeat([200, 190, 33, 2, 1], 11)
     rng = np.random.default_rng(4)
     X = rng.normal(size=(lengths.sum(), 5)).cumsum(axis=0) * 0.1 + rng.normal(size=(lengths.sum(), 5))
+    if case == "unstable, a long gap":
+        X[50:150] = np.nan
     agrees_with_numpy(s, X, np.concatenate([[0], lengths.cumsum()]))
 
 

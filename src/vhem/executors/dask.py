@@ -181,7 +181,7 @@ def _keep_memory() -> None:
     """Let this worker keep some of what its arrays free, as other processes do.
 
     Dask's nannies make workers return it to the system, array by array, and the system then clears every page before
-    the next array can use it: a fifth of the time for parts of 10,000 sequences. Another setting is its user's wish.
+    the next array can use it: a sixth of the time for parts of 10,000 sequences. Another setting is its user's wish.
     """
     if sys.platform == "linux" and os.environ.get("MALLOC_TRIM_THRESHOLD_") == _NANNYS_CHOICE:
         with contextlib.suppress(AttributeError):  # a C library without mallopt

@@ -7,7 +7,7 @@
 #include <memory>
 #include <numeric>
 
-#include "lds.hpp"
+#include "steady_basis.hpp"
 
 namespace {
 
@@ -17,12 +17,13 @@ constexpr long kAllFrames = std::numeric_limits<long>::max();
 struct Bundle {
     const long d;
     int lanes;
+    const bool looked_through;  // for gaps, frame by frame
     long sequence[kLanes], length[kLanes], longest = 0, whole;  // the last: frames that all lanes have, with all values
     const double* rows[kLanes];
     vec lengths = {};
 
-    Bundle(const Sequences& all, const long* chosen, int lanes, bool gaps)
-        : d(all.d), lanes(lanes), whole(gaps || lanes < kLanes ? 0 : all.length(chosen[lanes - 1])) {
+    Bundle(const Sequences& all, const long* chosen, int lanes, bool gaps, bool looked_through)
+        : d(all.d), lanes(lanes), looked_through(looked_through), whole(gaps || lanes < kLanes ? 0 : all.length(chosen[lanes - 1])) {
         for (int l = 0; l < kLanes; ++l) {
             sequence[l] = chosen[l < lanes ? l : 0];
             rows[l] = all.begin(sequence[l]);
@@ -94,6 +95,7 @@ class Frames {
 
     // Whether there were gaps nobody knew of.
     bool are_incomplete() const {
+        if (bundle_.looked_through) return false;
         vec zero = {};
         for (long j = 0; j < d; ++j) zero += 0.0 * squares[j];
         return any(zero != zero);
@@ -191,29 +193,35 @@ class OwnFilter {
 // v = Cᵀ R⁻¹ e = P - D x̂, and eᵀ R⁻¹ e = (y - ȳ)ᵀ R⁻¹ (y - ȳ) - x̂ᵀ (P + v): no frame needs C x̂.
 class Course {
     const System& s;
+    const SteadyBasis& basis_;  // of the states from a frame on
     const Bundle& bundle_;
     VecArray own_;
-    vec *apart_, *shift_;        // (d,) from ȳ to the origin of the frames, (n,) CᵀR⁻¹ of it
+    vec *apart_, *shifts_[2];    // (d,) from ȳ to the origin of the frames, (n,) CᵀR⁻¹ of it in either basis
     vec *projected_, *scratch_;  // (kProjected, n) CᵀR⁻¹ of frames, (3, n)
     vec score_ = {}, explained_ = {};
 
   public:
     States states;
 
-    Course(const System& s, const Bundle& bundle, const Frames& frames, bool kept = true)
-        : s(s), bundle_(bundle), states(s.n, bundle.longest, kept) {
-        own_.resize(s.d + (4 + kProjected) * s.n);
-        apart_ = own_.data(), shift_ = apart_ + s.d, projected_ = shift_ + s.n, scratch_ = projected_ + kProjected * s.n;
+    Course(const System& s, const SteadyBasis& basis, const Bundle& bundle, const Frames& frames, bool kept = true)
+        : s(s), basis_(basis), bundle_(bundle), states(s.n, bundle.longest, kept) {
+        own_.resize(s.d + (5 + kProjected) * s.n);
+        apart_ = own_.data(), shifts_[0] = apart_ + s.d, shifts_[1] = shifts_[0] + s.n;
+        projected_ = shifts_[1] + s.n, scratch_ = projected_ + kProjected * s.n;
         for (long j = 0; j < s.d; ++j) apart_[j] = frames.origin[j] - s.offset[j];
-        product(shift_, 1, transposed(s.CR.data(), s.n), view(apart_, 1), s.n, s.d, 1);
+        product(shifts_[0], 1, transposed(s.CR.data(), s.n), view(apart_, 1), s.n, s.d, 1);
+        if (basis.exists()) times(shifts_[1], transposed(basis.T.data(), s.n), shifts_[0], s.n);
         for (long i = 0; i < s.n; ++i) states.x(0)[i] = splat(s.mean[i]);
     }
 
     vec apart(long j) const { return apart_[j]; }
 
-    // CᵀR⁻¹ of n frames of a block, kProjected at most.
+    // CᵀR⁻¹ of n frames of a block, kProjected at most, each in the basis of its states.
     void project(Frames& frames, long first, long n) {
-        product(projected_, s.n, view(frames.at(first), s.d), view(s.CR.data(), s.n), n, s.d, s.n);
+        const std::vector<double>& CR = first < basis_.from ? s.CR : basis_.CR;
+        product(projected_, s.n, view(frames.at(first), s.d), view(CR.data(), s.n), n, s.d, s.n);
+        for (long t = std::max(first, basis_.from); first < basis_.from && t < first + n; ++t)
+            change(transposed(basis_.T.data(), s.n), projected_ + (t - first) * s.n);
     }
 
     // The filter over a block of frames with gaps.
@@ -238,10 +246,12 @@ class Course {
         }
     }
 
-    // Whether so little is left of the squares that eᵀ R⁻¹ e must be made anew, frame by frame.
+    // Whether so little is left of the squares, about ȳ or about the origin, that eᵀ R⁻¹ e must be made anew, frame by frame.
     bool lost(const Frames& frames) const {
+        vec about = {};
+        for (long j = 0; j < s.d; ++j) about += frames.squares[j] * (1.0 / s.R[j]);
         const vec all = squares(frames);
-        return any(all - explained_ < kLeastLeft * all);
+        return any(all - explained_ < kLeastLeft * vmax(all, about));
     }
 
     // log p(y) of every lane, after all frames. If much is lost, or values are missing, this takes states that were kept.
@@ -252,7 +262,14 @@ class Course {
   private:
     template <int N>
     void either_step(long t, long row, const Filter& f) {
-        f.is_diagonal(t) ? steady_step<N>(t, row, f) : step_of<N>(t, row, f);
+        if (t < basis_.from) return step_of<N>(t, row, f);
+        if (t == basis_.from) change(view(basis_.inverse.data(), s.n), states.x(t));
+        steady_step<N>(t, row, f);
+    }
+
+    void change(const View<double>& matrix, vec* x) {
+        times(scratch_, matrix, x, s.n);
+        std::copy_n(scratch_, s.n, x);
     }
 
     // A step with N states, which stay in registers; 0 for any number.
@@ -261,7 +278,7 @@ class Course {
         const long n = N ? N : s.n;
         vec own[N ? 3 * N : 1], *x = N ? own : scratch_, *v = x + n, *u = v + n;
         vec *from = states.x(t), *P = projected_ + row * n, explained = {}, quadratic = {};
-        for (long i = 0; i < n; ++i) x[i] = from[i], P[i] += shift_[i], v[i] = P[i];
+        for (long i = 0; i < n; ++i) x[i] = from[i], P[i] += shifts_[0][i], v[i] = P[i];
         times(v, view(f.part(t, kD), n), x, n, Put::kSubtract);
         times(u, view(f.part(t, kVf), n), v, n);
         const ivec active = bundle_.active(t);
@@ -282,11 +299,11 @@ class Course {
         vec *x = states.x(t), *v = states.innovation(t), *P = projected_ + row * n, explained = {}, quadratic = {};
         const ivec active = bundle_.active(t);
         for (long i = 0; i < n; ++i) {
-            const vec p = P[i] + shift_[i], now = p - f.delta[i] * x[i], gained = f.w[i] * now;
+            const vec p = P[i] + shifts_[1][i], now = p - basis_.delta[i] * x[i], gained = basis_.w[i] * now;
             explained = fma(x[i], p + now, explained), quadratic = fma(now, gained, quadratic);
             u[i] = x[i] + gained, v[i] = active ? now : vec{};
         }
-        times(states.x(t + 1), view(s.A, n), u, n);
+        times(states.x(t + 1), view(basis_.A.data(), n), u, n);
         score_ -= active ? 0.5 * (wide(f.log_det(t)) - quadratic) : vec{};
         explained_ += active ? explained : vec{};
     }
@@ -306,9 +323,10 @@ class Course {
         vec* y = own.data();
         for (long t = 0; t < bundle_.longest; ++t) {
             bundle_.load(t, y, nothing);
+            const double* C = t < basis_.from ? s.C : basis_.C.data();
             for (long j = 0; j < s.d; ++j) {
                 vec e = y[j] - s.offset[j];
-                for (long i = 0; i < s.n; ++i) e -= s.C[j * s.n + i] * states.x(t)[i];
+                for (long i = 0; i < s.n; ++i) e -= C[j * s.n + i] * states.x(t)[i];
                 sum += e == e ? e * e * (1.0 / s.R[j]) : vec{};
             }
         }
@@ -328,13 +346,12 @@ void smooth_mean(Covariances& f, long t, ivec active, States& states, vec* r, ve
     for (long i = 0; i < n; ++i) x[i] = active ? x[i] : vec{};
 }
 
-// The same in the steady basis, with r of frame t.
-inline void smooth_steady_mean(const System& s, const Filter& f, long t, ivec active, States& states, vec* r, vec* scratch) {
-    const long n = f.n;
+// The same in the steady basis.
+inline void smooth_steady_mean(const SteadyBasis& basis, long n, long t, ivec active, States& states, vec* r, vec* scratch) {
     vec *x = states.x(t), *v = states.innovation(t);
-    times(scratch, transposed(s.A, n), r, n);
+    times(scratch, transposed(basis.A.data(), n), r, n);
     for (long i = 0; i < n; ++i) {
-        r[i] = f.w[i] * (v[i] + scratch[i]);
+        r[i] = basis.w[i] * (v[i] + scratch[i]);
         x[i] = active ? x[i] + r[i] : vec{};
     }
 }
@@ -473,7 +490,7 @@ class Kalman {
   public:
     Kalman(const Systems& systems, const Sequences& sequences, Call& call)
         : systems(all_systems(systems)), sequences(sequences), call(call), order(sequences.n),
-          nothing(sequences.d, std::numeric_limits<double>::quiet_NaN()), origins(sequences.n * sequences.d) {
+          nothing(sequences.d, std::numeric_limits<double>::quiet_NaN()), origins(sequences.n * sequences.d), bases(systems.K) {
         const auto longer = [&](long a, long b) { return sequences.length(a) > sequences.length(b); };
         std::iota(order.begin(), order.end(), 0);
         std::stable_sort(order.begin(), order.end(), longer);
@@ -481,7 +498,6 @@ class Kalman {
 
     // log p(y_i | system k), (n, K).
     void score(double* scores) {
-        make_filters();
         each_bundle([&](const Bundle& bundle, bool gaps) {
             Frames frames(bundle, origins, K() <= kTogether ? kProjected : kFramesInLanes);  // if once through will do, few at a time
             for (long k = 0; k < K(); k += kTogether)
@@ -494,10 +510,10 @@ class Kalman {
     // by what it has of those before, are left out.
     void add_up(const double* log_weights, double* scores, double* z, const SystemSums& sums) {
         std::vector<double> mass(K());
-        std::vector<std::unique_ptr<LaneSums>> lanes;
+        std::vector<std::unique_ptr<LaneSums>> lanes[2];  // of sequences without gaps, in the steady basis if it exists; with gaps
         std::vector<std::vector<double>> ends(K(), std::vector<double>(sequences.length(order[0])));
-        for (const System& s : systems) lanes.emplace_back(new LaneSums(s));
-        make_filters();
+        for (auto& some : lanes)
+            for (const System& s : systems) some.emplace_back(new LaneSums(s));
         each_bundle([&](const Bundle& bundle, bool gaps) {
             Frames frames(bundle, origins, kFramesInLanes);
             const Courses courses = filtered(bundle, gaps, frames, 0, K(), scores);
@@ -508,14 +524,15 @@ class Kalman {
                 vec w = {};
                 for (int l = 0; l < bundle.lanes; ++l) w[l] = z[bundle.sequence[l] * K() + k];
                 mass[k] += sum(w);
-                if (any(w > kNegligibleShare * mass[k] / static_cast<double>(sequences.n))) shares.push_back({k, w, *courses[k], *lanes[k]});
+                if (any(w > kNegligibleShare * mass[k] / static_cast<double>(sequences.n)))
+                    shares.push_back({k, w, *courses[k], *lanes[gaps][k]});
             }
             if (!gaps) add_shared(bundle, frames, shares, ends);
             for (const Share& share : shares)
                 if (gaps) add_own(bundle, share);
             return true;
         });
-        for (long k = 0; k < K(); ++k) write(k, *lanes[k], sums);
+        for (long k = 0; k < K(); ++k) add(k, *lanes[0][k], bases[k].T, sums), add(k, *lanes[1][k], {}, sums);
         for (size_t g = 0; g < shared.size(); ++g) add_covariances(*shared[g], g * kLanes, ends, sums, call.caller);
     }
 
@@ -526,7 +543,7 @@ class Kalman {
         OwnFilter f(s);
         each_bundle([&](const Bundle& bundle, bool) {
             Frames frames(bundle, nothing.data(), s);
-            Course course(s, bundle, frames);
+            Course course(s, no_basis, bundle, frames);
             f.run(bundle, nothing.data(), call.caller);
             frames.each_block(call.caller, [&] { course.filter(frames, f); });
             smooth_own(f, bundle, course.states, call.caller, [&](long t, const vec* x, const vec* covar, const vec* lag) {
@@ -550,14 +567,14 @@ class Kalman {
     const std::vector<double> nothing;
     std::vector<double> origins;  // of every sequence: the mean of its first frames
     std::vector<std::unique_ptr<FilterInLanes>> shared;
-    std::vector<SteadyBasis> bases;  // in which what is below stands, and so the states and their sums up to the end
-    std::vector<System> rebased;
     std::vector<Filter> filters;
+    std::vector<SteadyBasis> bases;  // of what these filter
+    const SteadyBasis no_basis;
 
     long K() const { return static_cast<long>(systems.size()); }
 
     // Calls work(bundle, gaps) for all sequences, those with gaps apart from the others. If it comes upon gaps nobody knew of,
-    // it has done nothing and returns false.
+    // it returns false, and the bundle's sequences come again.
     template <class Work>
     void each_bundle(Work work) {
         const std::vector<long> late = each_bundle(order, kProjected, work);
@@ -571,7 +588,7 @@ class Kalman {
         const auto finish = [&](bool gaps) {
             std::vector<long>& some = waiting[gaps];
             if (some.empty()) return;
-            if (!work(Bundle(sequences, some.data(), static_cast<int>(some.size()), gaps), gaps))
+            if (!work(Bundle(sequences, some.data(), static_cast<int>(some.size()), gaps, most == kAllFrames), gaps))
                 late.insert(late.end(), some.begin(), some.end());
             some.clear();
         };
@@ -596,25 +613,18 @@ class Kalman {
         return zero != zero;
     }
 
-    // The filters that sequences without gaps share, and their bases, where most frames are steady and enough to pay for one.
+    // The filters that sequences without gaps share, when the first of these comes; and their bases, where most frames are
+    // steady and enough to pay for one.
     void make_filters() {
-        const long longest = sequences.length(order[0]), n = systems[0].n;
-        for (long first = 0; first < K(); first += kLanes) {
-            shared.emplace_back(new FilterInLanes(systems, first, longest, call.caller));
-            FilterInLanes& own = *shared.back();
-            const long end = std::min(first + kLanes, K());
-            const bool pays = 2 * own.kept() < longest && sequences.n * longest > kFramesForBasis;
-            for (long k = first; k < end; ++k) {
-                bases.emplace_back(n);
-                if (pays) bases[k].find(own.of_lane(k - first, longest, kV), systems[k].D);
-                rebased.emplace_back(systems[k], bases[k]);
-            }
-            if (!pays) {
-                for (long k = first; k < end; ++k) filters.emplace_back(own, k - first, bases[k].delta);
-                continue;
-            }
-            FilterInLanes moved(rebased, first, longest, call.caller);
-            for (long k = first; k < end; ++k) filters.emplace_back(moved, k - first, bases[k].delta);
+        const long longest = sequences.length(order[0]);
+        for (long k = static_cast<long>(filters.size()); k < K(); ++k) {
+            const int lane = static_cast<int>(k % kLanes);
+            if (lane == 0) shared.emplace_back(new FilterInLanes(systems, k, longest, call.caller));
+            FilterInLanes& all = *shared.back();
+            filters.emplace_back(all, lane);
+            const long steady = all.kept() - 1;
+            if (2 * steady < longest && sequences.n * longest > kFramesForBasis)
+                bases[k].find(systems[k], all.of_lane(lane, steady, kV), steady);
         }
     }
 
@@ -635,7 +645,8 @@ class Kalman {
             for (long k = from; k < to; ++k) courses.push_back(filtered_alone(bundle, k, scores));
             return courses;
         }
-        for (long k = from; k < to; ++k) courses.emplace_back(new Course(rebased[k], bundle, frames, kept));
+        make_filters();
+        for (long k = from; k < to; ++k) courses.emplace_back(new Course(systems[k], bases[k], bundle, frames, kept));
         frames.each_block(call.caller, [&] {
             frames.each_few([&](long first, long n) {
                 for (std::unique_ptr<Course>& course : courses) course->project(frames, first, n);
@@ -654,9 +665,9 @@ class Kalman {
 
     // The same for one system and sequences with gaps.
     std::unique_ptr<Course> filtered_alone(const Bundle& bundle, long k, double* scores) {
-        Frames frames(bundle, nothing.data(), rebased[k]);
-        std::unique_ptr<Course> course(new Course(rebased[k], bundle, frames));
-        OwnFilter f(rebased[k]);
+        Frames frames(bundle, nothing.data(), systems[k]);
+        std::unique_ptr<Course> course(new Course(systems[k], no_basis, bundle, frames));
+        OwnFilter f(systems[k]);
         f.run(bundle, nothing.data(), call.caller);
         frames.each_block(call.caller, [&] { course->filter(frames, f); });
         put(bundle, course->score(frames, true, nothing.data()), scores + k, K());
@@ -684,16 +695,7 @@ class Kalman {
         own.resize(2 * n);
         vec* r = own.data();
         for (const Share& share : shares) {
-            std::fill_n(r, n, vec{});
-            for (long t = bundle.longest - 1; t >= 0; --t) {
-                const Filter& f = filters[share.k];
-                const ivec active = bundle.active(t);
-                call.caller.checkpoint_at(t);
-                if (f.is_diagonal(t))
-                    smooth_steady_mean(rebased[share.k], f, t, active, share.course.states, r, r + n);
-                else
-                    smooth_mean(f, t, active, share.course.states, r, r + n);
-            }
+            smooth_shared(bundle, share, r);
             means.push_back(share.lanes.add_means(bundle, share.w, share.course.states));
             for (int l = 0; l < bundle.lanes; ++l) ends[share.k][bundle.length[l] - 1] += share.w[l];
         }
@@ -704,8 +706,27 @@ class Kalman {
             shares[i].lanes.add_origin(frames, shares[i].course, shares[i].w, means[i]);
     }
 
+    // The smoothed means of all frames, in the steady basis if there is one: also of those before it.
+    void smooth_shared(const Bundle& bundle, const Share& share, vec* r) {
+        const long n = systems[0].n;
+        const SteadyBasis& basis = bases[share.k];
+        States& states = share.course.states;
+        std::fill_n(r, n, vec{});
+        for (long t = bundle.longest - 1; t >= 0; --t) {
+            call.caller.checkpoint_at(t);
+            if (t >= basis.from) {
+                smooth_steady_mean(basis, n, t, bundle.active(t), states, r, r + n);
+                continue;
+            }
+            if (t == basis.from - 1) times(r + n, transposed(basis.inverse.data(), n), r, n), std::copy_n(r + n, n, r);
+            smooth_mean(filters[share.k], t, bundle.active(t), states, r, r + n);
+        }
+        for (long t = 0; basis.exists() && t < std::min(basis.from, bundle.longest); ++t)
+            times(r, view(basis.inverse.data(), n), states.x(t), n), std::copy_n(r, n, states.x(t));
+    }
+
     void add_own(const Bundle& bundle, const Share& share) {
-        const System& s = rebased[share.k];
+        const System& s = systems[share.k];
         const long n = s.n;
         OwnFilter f(s);
         f.run(bundle, nothing.data(), call.caller);
@@ -722,25 +743,34 @@ class Kalman {
         share.lanes.add_means(bundle, share.w, share.course.states);
     }
 
-    // The sums of all lanes, in the system's own basis.
-    void write(long k, LaneSums& lanes, const SystemSums& sums) const {
+    // Adds the sums of all lanes, whose states are in the basis T, or in the system's own if it is empty.
+    void add(long k, LaneSums& lanes, const std::vector<double>& T, const SystemSums& sums) const {
         const long n = systems[k].n, d = systems[k].d, size = n * n;
-        const SteadyBasis& basis = bases[k];
-        std::vector<double> some(std::max(d, n) * n);
-        const auto square = [&](const vec* from, double* to, bool lower) {
-            for (long i = 0; i < n; ++i)
-                for (long j = 0; j < n; ++j) some[i * n + j] = sum(lower ? from[std::max(i, j) * n + std::min(i, j)] : from[i * n + j]);
-            basis.moment_back(some.data(), to + k * size);
+        std::vector<double> some(std::max(d, n) * n), changed(some.size());
+        const auto put = [&](double* to, long n_rows, bool on_both_sides) {
+            if (!T.empty()) {
+                small_product(changed.data(), view(some.data(), n), transposed(T.data(), n), n_rows, n, n);
+                std::swap(some, changed);
+            }
+            if (!T.empty() && on_both_sides) {
+                small_product(changed.data(), view(T.data(), n), view(some.data(), n), n, n, n);
+                std::swap(some, changed);
+            }
+            for (long e = 0; e < n_rows * n; ++e) to[e] += some[e];
         };
         const auto rows = [&](const vec* from, double* to, long n_rows) {
             for (long e = 0; e < n_rows * n; ++e) some[e] = sum(from[e]);
-            basis.rows_back(some.data(), to + k * n_rows * n, n_rows);
+            put(to + k * n_rows * n, n_rows, false);
+        };
+        const auto square = [&](const vec* from, bool lower, double* to) {
+            for (long i = 0; i < n; ++i)
+                for (long j = 0; j < n; ++j) some[i * n + j] = sum(lower ? from[std::max(i, j) * n + std::min(i, j)] : from[i * n + j]);
+            put(to + k * size, n, true);
         };
         rows(lanes.first(), sums.first, 1), rows(lanes.x(), sums.x, 1), rows(lanes.yx(), sums.yx, d);
-        square(lanes.first_second(), sums.first_second, true), square(lanes.lag(), sums.lag, false);
-        square(lanes.before(), sums.xx_before, true), square(lanes.last(), sums.xx, true);
-        for (long e = k * size; e < (k + 1) * size; ++e) sums.xx[e] += sums.xx_before[e];
-        for (long j = 0; j < d; ++j) sums.y[k * d + j] = sum(lanes.y()[j]), sums.yy[k * d + j] = sum(lanes.yy()[j]);
+        square(lanes.first_second(), true, sums.first_second), square(lanes.lag(), false, sums.lag);
+        square(lanes.before(), true, sums.xx_before), square(lanes.before(), true, sums.xx), square(lanes.last(), true, sums.xx);
+        for (long j = 0; j < d; ++j) sums.y[k * d + j] += sum(lanes.y()[j]), sums.yy[k * d + j] += sum(lanes.yy()[j]);
     }
 };
 

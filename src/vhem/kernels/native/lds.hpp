@@ -4,7 +4,6 @@
 
 #include "arguments.hpp"
 #include "lane_matrices.hpp"
-#include "steady_basis.hpp"
 
 namespace VHEM_MODULE {
 
@@ -52,10 +51,7 @@ constexpr double kSteady = 4e-15;  // change in one step, relative to the larges
 constexpr double kNegligibleShare = 1e-18;  // of a sequence or base system, relative to the average: without effect
 
 // One system, and what follows from it alone.
-class System {
-    std::vector<double> own_;  // parameters in another basis
-
-  public:
+struct System {
     const long n, d;
     const double *A, *C, *Q, *R, *mean, *covar, *offset;
     std::vector<double> CR;         // (d, n) R⁻¹ C
@@ -65,22 +61,6 @@ class System {
     System(const Systems& s, long k)
         : n(s.n), d(s.d), A(s.A + k * n * n), C(s.C + k * d * n), Q(s.Q + k * n * n), R(s.R + k * d), mean(s.mean + k * n),
           covar(s.covar + k * n * n), offset(s.offset + k * d), CR(d * n), D(n * n) {
-        complete();
-    }
-
-    // The same system, its states in another basis.
-    System(const System& s, const SteadyBasis& basis)
-        : own_(3 * s.n * s.n + s.d * s.n + s.n), n(s.n), d(s.d), A(own_.data()), C(A + 3 * n * n), Q(A + n * n), R(s.R),
-          mean(C + d * n), covar(Q + n * n), offset(s.offset), CR(d * n), D(n * n) {
-        double* to = own_.data();
-        basis.map(s.A, to), basis.moment(s.Q, to + n * n), basis.moment(s.covar, to + 2 * n * n), basis.rows(s.C, to + 3 * n * n, d);
-        small_product(to + 3 * n * n + d * n, view(basis.inverse.data(), n), view(s.mean, 1), n, n, 1);
-        complete();
-    }
-    System(System&&) = default;  // a copy would point into what it was copied from
-
-  private:
-    void complete() {
         for (long j = 0; j < d; ++j) {
             log_R += kLogTwoPi + std::log(R[j]);
             for (long i = 0; i < n; ++i) CR[j * n + i] = C[j * n + i] / R[j];
@@ -172,19 +152,14 @@ class Filter {
 
   public:
     const long n;
-    std::vector<double> delta, w;  // in the steady basis: what is left of D and Vf when V is steady
 
-    Filter(FilterInLanes& all, int lane, std::vector<double> diagonal = {}) : parts_(all.kept() * kParts * all.n * all.n), n(all.n) {
+    Filter(FilterInLanes& all, int lane) : parts_(all.kept() * kParts * all.n * all.n), n(all.n) {
         for (long t = 0; t < all.kept(); ++t) {
             scatter_row(lane, all.part(t, kV), kParts * n * n, &parts_[t * kParts * n * n]);
             log_det_.push_back(all.log_det(t)[lane]);
         }
-        delta = std::move(diagonal);
-        for (double x : delta) w.push_back(1 / (1 + x));
     }
 
-    // Whether the steady basis makes all matrices of frame t diagonal, but for A.
-    bool is_diagonal(long t) const { return !delta.empty() && t >= kept() - 1; }
     long kept() const { return static_cast<long>(log_det_.size()); }
     const double* part(long t, Part which) const { return &parts_[(std::min(t, kept() - 1) * kParts + which) * n * n]; }
     double log_det(long t) const { return log_det_[std::min(t, kept() - 1)]; }

@@ -5,13 +5,15 @@
 //
 //     v = P - δ x̂,  x̂' = A (x̂ + w v),  vᵀ Vf v = Σ w v²,  r = w (v + Aᵀ r'),  x̂_{t|T} = x̂ + r.
 //
-// A V that is nearly singular has no such basis that keeps all digits; its system stays in its own.
+// Frames before that stay in the system's own basis, because V may be of another size there, with other large directions, of
+// which T would leave no digits. A steady V that is nearly singular has no such basis; its system stays in its own throughout.
 #pragma once
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
-#include "lane_matrices.hpp"
+#include "lds.hpp"
 
 namespace {
 
@@ -78,33 +80,28 @@ inline void diagonalise(double* M, double* Q, long n) {
     }
 }
 
-// The basis of one system: its own, until another one is found.
 struct SteadyBasis {
-    const long n;
-    std::vector<double> T, inverse, delta;  // the last is empty in its own
+    long from = std::numeric_limits<long>::max();  // the first frame in it; the last one of all, if there is none
+    std::vector<double> T, inverse, delta, w;
+    std::vector<double> A, C, CR;  // the system's, (n, n), (d, n) and (d, n) R⁻¹ C
 
-    explicit SteadyBasis(long n) : n(n), T(n * n), inverse(n * n) {
-        for (long i = 0; i < n; ++i) T[i * (n + 1)] = inverse[i * (n + 1)] = 1.0;
-    }
+    bool exists() const { return !T.empty(); }
 
-    void find(const std::vector<double>& V, const std::vector<double>& D) {
+    // Finds it for a system with this V from frame `first` on.
+    void find(const System& s, const std::vector<double>& V, long first) {
+        const long n = s.n, d = s.d;
         std::vector<double> G(n * n), G_inverse(n * n), M(n * n), Q(n * n);
         if (!cholesky(V.data(), n, G.data(), G_inverse.data())) return;
-        small_product(M.data(), transposed(G.data(), n), D.data(), view(G.data(), n), n);
+        small_product(M.data(), transposed(G.data(), n), s.D.data(), view(G.data(), n), n);
         diagonalise(M.data(), Q.data(), n);
-        for (long i = 0; i < n; ++i) delta.push_back(std::max(M[i * (n + 1)], 0.0));
+        for (long i = 0; i < n; ++i) delta.push_back(std::max(M[i * (n + 1)], 0.0)), w.push_back(1 / (1 + delta[i]));
+        from = first, T.resize(n * n), inverse.resize(n * n), A.resize(n * n), C.resize(d * n), CR.resize(d * n);
         small_product(T.data(), view(G.data(), n), view(Q.data(), n), n, n, n);
         small_product(inverse.data(), transposed(Q.data(), n), view(G_inverse.data(), n), n, n, n);
+        small_product(A.data(), view(inverse.data(), n), s.A, view(T.data(), n), n);
+        small_product(C.data(), view(s.C, n), view(T.data(), n), d, n, n);
+        small_product(CR.data(), view(s.CR.data(), n), view(T.data(), n), d, n, n);
     }
-
-    // How matrices change that take states to states (A), or are second moments of states (V).
-    void map(const double* from, double* to) const { small_product(to, view(inverse.data(), n), from, view(T.data(), n), n); }
-    void moment(const double* from, double* to) const { small_product(to, view(inverse.data(), n), from, transposed(inverse.data(), n), n); }
-    // Second moments of states, back in their own basis.
-    void moment_back(const double* from, double* to) const { small_product(to, view(T.data(), n), from, transposed(T.data(), n), n); }
-    // Rows that are products with states, there or back.
-    void rows(const double* from, double* to, long n_rows) const { small_product(to, view(from, n), view(T.data(), n), n_rows, n, n); }
-    void rows_back(const double* from, double* to, long n_rows) const { small_product(to, view(from, n), transposed(T.data(), n), n_rows, n, n); }
 };
 
 }  // namespace

@@ -103,7 +103,7 @@ struct Totals {
     std::vector<double> mass, start, trans, count;
     std::vector<std::vector<double>> moments;
     std::vector<char> in_use;     // whether a cluster's sums are anything but zero
-    std::vector<double> skipped;  // what the pairs not carried forward could add to the mass, at most
+    std::vector<double> skipped;  // what pairs not carried forward could add to the mass, at most; where that could show
     std::vector<std::pair<double, long>> nearest;  // largest bound on a skipped log z_ij of each cluster, and its -i
     double bound = 0;
     long evaluated = 0, forwarded = 0;
