@@ -211,7 +211,7 @@ def agrees_with_numpy(systems, X, offsets, rtol=1e-9):
     np.testing.assert_allclose(found, truth, rtol=rtol)
     sums, expected = (e.e_step(systems, weights, X, offsets)[1] for e in (lds, reference_lds))
     for one, other in zip(sums, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9 * np.abs(other).max())
+        np.testing.assert_allclose(one, other, rtol=max(rtol, 1e-7), atol=max(rtol, 1e-9) * np.abs(other).max())
 
 
 @pytest.mark.parametrize(("noise", "offset"), [(1.0, 0.0), (1e-9, 0.0), (1.0, 1e6)])
@@ -243,8 +243,7 @@ def test_many_frames_share_a_steady_filter(case):
     """Enough of them that the kernel looks for a basis in which the filter costs little; not every system has one."""
     if engine().module is None:
         pytest.skip("the NumPy engine is what is compared with")
-    radius = {"slow to settle": 0.998, "unstable, a long gap": 1.05}.get(case, 0.9)
-    s = random_systems(31, 3, 3, 5, radius, case == "singular")
+    s = random_systems(31, 3, 3, 5, 0.998 if case == "slow to settle" else 0.9, case == "singular")
     if case == "anything at first":
         s = s._replace(covar=np.stack([np.diag([1e6, 1.0, 1e-6])] * 3))
     if case == "other units":
@@ -259,8 +258,10 @@ def test_many_frames_share_a_steady_filter(case):
     rng = np.random.default_rng(4)
     X = rng.normal(size=(lengths.sum(), 5)).cumsum(axis=0) * 0.1 + rng.normal(size=(lengths.sum(), 5))
     if case == "unstable, a long gap":
-        X[50:150] = np.nan
-    agrees_with_numpy(s, X, np.concatenate([[0], lengths.cumsum()]))
+        s = s._replace(A=np.stack([np.diag([1.1, 0.5, 0.3])] * 3))
+        X[50:160] = np.nan  # in which what is not known becomes a billion times as much
+    rtol = 1e-5 if case == "unstable, a long gap" else 1e-9
+    agrees_with_numpy(s, X, np.concatenate([[0], lengths.cumsum()]), rtol)
 
 
 @pytest.mark.parametrize("at", [0, 7, 8, 60, 99])
