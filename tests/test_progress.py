@@ -178,3 +178,14 @@ def test_a_summary_says_what_was_found(study):
     assert "9 members in 2 clusters" in tree
     known = vhem.H3MClassifier(n_components=1, random_state=0).fit(study.sequences[:8], [0, 1] * 4)
     assert "classes_: array of shape (2,)" in known.summary()
+
+
+def test_models_other_than_hmms_have_summaries_too():
+    rng = np.random.default_rng(0)
+    textures = vhem.DynamicTextureMixture(2, 2, tol=1.0, random_state=0).fit(rng.normal(size=(8, 30, 3)))
+    assert "8 members in 2 clusters" in textures.summary()
+    assert "model_: MixtureOfLDS" in textures.summary()
+    systems = vhem.HEMDynamicTextures(2, tau=5, random_state=0).fit(textures.model_)
+    assert "2 members in 2 clusters" in systems.summary()
+    mixture = vhem.GMM([0.5, 0.5], [[0.0], [5.0]], [[1.0], [1.0]])
+    assert "model_: GMM" in vhem.HEMGaussianMixture(1, random_state=0).fit([mixture, mixture]).summary()

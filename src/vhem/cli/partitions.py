@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vhem._support.errors import InputError
+from vhem._support.errors import Count, InputError
 from vhem._support.optional import how_to_install
 from vhem.cli import in_words as summary
 from vhem.cli.run_folder import RunWriter
@@ -72,7 +72,7 @@ def mixture_of_parts(
         length, out = _typical_length(parts), writer.path
         tau = options.tau or min(length or LONGEST_TAU, LONGEST_TAU)
         out.mkdir(parents=True, exist_ok=True)
-        session.begin(f"learning a mixture of {clusters} HMMs from {len(parts)} parts")
+        session.begin(f"learning a mixture of {clusters} HMMs from {Count(len(parts)):part}")
         fit = PartitionedH3M(
             clusters, states, learning.mix, learning.covariance, learning.topology, tau=tau,
             max_iter=learning.max_iter, random_state=run.seed, n_jobs=run.jobs, callback=session.parts,
@@ -85,7 +85,7 @@ def mixture_of_parts(
         session.begin("labelling all sequences")
         sizes = writer.labels_of_parts(fit.label_parts(parts), len(fit.model_))
         numbers = _numbers(fit, sizes, tau, names) | {"notes": session.gather_warnings()}
-        text = f"Read {fit.n_sequences_:,} sequences, {fit.n_frames_:,} frames in {fit.n_parts_:,} parts"
+        text = f"Read {fit.n_sequences_:,} sequences, {fit.n_frames_:,} frames in {Count(fit.n_parts_):part}"
         text += f" ({len(fit.skipped_)} more were broken)" if fit.skipped_ else ""
         text += f"; values: {', '.join(names)}.\n"
         text += f"A mixture of {len(fit.model_)} HMMs (tau {tau}).\n\n"

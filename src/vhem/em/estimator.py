@@ -12,6 +12,7 @@ from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.phrases import Count
 from vhem._support.saving import Saveable
 from vhem.em.display import showing
+from vhem.models import H3M
 from vhem.models.uncertainty import uncertainty_lines
 
 _SHOWN = 20  # clusters, or letters of a value, that are listed
@@ -41,8 +42,8 @@ class Estimator(Saveable, BaseEstimator):  # type: ignore[misc]  # scikit-learn 
             more = ", …" if len(sizes) > _SHOWN else ""
             shown = ", ".join(map(str, sizes[:_SHOWN])) + more
             lines.append(f"{Count(len(labels)):member} in {Count(len(sizes)):cluster}, of sizes {shown}")
-        for h3m in (getattr(self, name, None) for name in ("centers_", "model_")):
-            lines += [] if h3m is None else uncertainty_lines(h3m)
+        for model in (getattr(self, name, None) for name in ("centers_", "model_")):
+            lines += uncertainty_lines(model) if isinstance(model, H3M) else []
         learned = {name: value for name, value in sorted(vars(self).items()) if name.endswith("_") and name[0] != "_"}
         return "\n".join([*lines, *(f"    {name}: {_short(value)}" for name, value in learned.items())])
 
