@@ -188,4 +188,4 @@ def test_models_other_than_hmms_have_summaries_too():
     systems = vhem.HEMDynamicTextures(2, tau=5, random_state=0).fit(textures.model_)
     assert "2 members in 2 clusters" in systems.summary()
     mixture = vhem.GMM([0.5, 0.5], [[0.0], [5.0]], [[1.0], [1.0]])
-    assert "model_: GMM" in vhem.HEMGaussianMixture(1, random_state=0).fit([mixture, mixture]).summary()
+    assert "_: GMM(n_components=1" in vhem.HEMGaussianMixture(1, random_state=0).fit([mixture, mixture]).summary()
