@@ -79,7 +79,6 @@ def test_what_is_done_decides_which_option_is_meant():
     said = vhem.InputError("{n_states} may be too large", "raise {n_init}")
     assert told(said, Doing.LEARNING) == "--states may be too large; raise --starts."
     assert told(said, Doing.CLUSTERING) == "--center-states may be too large; raise --restarts."
-
     assert told(said, Doing.LEARNING_CHOSEN_STATES) == "the chosen number of states may be too large; raise --starts."
 
 

@@ -189,6 +189,12 @@ class OwnFilter {
     }
 };
 
+// x = M x.
+inline void to_basis(const View<double>& M, vec* x, long n, vec* scratch) {
+    times(scratch, M, x, n);
+    std::copy_n(scratch, n, x);
+}
+
 // The filter of one system over a bundle. With P = Cᵀ R⁻¹ (y - ȳ), made for a block of frames by one product, the innovation is
 // v = Cᵀ R⁻¹ e = P - D x̂, and eᵀ R⁻¹ e = (y - ȳ)ᵀ R⁻¹ (y - ȳ) - x̂ᵀ (P + v): no frame needs C x̂.
 class Course {
@@ -221,7 +227,7 @@ class Course {
         const std::vector<double>& CR = first < basis_.from ? s.CR : basis_.CR;
         product(projected_, s.n, view(frames.at(first), s.d), view(CR.data(), s.n), n, s.d, s.n);
         for (long t = std::max(first, basis_.from); first < basis_.from && t < first + n; ++t)
-            change(transposed(basis_.T.data(), s.n), projected_ + (t - first) * s.n);
+            to_basis(transposed(basis_.T.data(), s.n), projected_ + (t - first) * s.n, s.n, scratch_);
     }
 
     // The filter over a block of frames with gaps.
@@ -263,13 +269,8 @@ class Course {
     template <int N>
     void either_step(long t, long row, const Filter& f) {
         if (t < basis_.from) return step_of<N>(t, row, f);
-        if (t == basis_.from) change(view(basis_.inverse.data(), s.n), states.x(t));
+        if (t == basis_.from) to_basis(view(basis_.inverse.data(), s.n), states.x(t), s.n, scratch_);
         steady_step<N>(t, row, f);
-    }
-
-    void change(const View<double>& matrix, vec* x) {
-        times(scratch_, matrix, x, s.n);
-        std::copy_n(scratch_, s.n, x);
     }
 
     // A step with N states, which stay in registers; 0 for any number.
@@ -718,11 +719,11 @@ class Kalman {
                 smooth_steady_mean(basis, n, t, bundle.active(t), states, r, r + n);
                 continue;
             }
-            if (t == basis.from - 1) times(r + n, transposed(basis.inverse.data(), n), r, n), std::copy_n(r + n, n, r);
+            if (t == basis.from - 1) to_basis(transposed(basis.inverse.data(), n), r, n, r + n);
             smooth_mean(filters[share.k], t, bundle.active(t), states, r, r + n);
         }
         for (long t = 0; basis.exists() && t < std::min(basis.from, bundle.longest); ++t)
-            times(r, view(basis.inverse.data(), n), states.x(t), n), std::copy_n(r, n, states.x(t));
+            to_basis(view(basis.inverse.data(), n), states.x(t), n, r);
     }
 
     void add_own(const Bundle& bundle, const Share& share) {

@@ -81,7 +81,7 @@ inline void diagonalise(double* M, double* Q, long n) {
 }
 
 struct SteadyBasis {
-    long from = std::numeric_limits<long>::max();  // the first frame in it; the last one of all, if there is none
+    long from = std::numeric_limits<long>::max();  // the first frame in it; behind all frames, if there is no such basis
     std::vector<double> T, inverse, delta, w;
     std::vector<double> A, C, CR;  // the system's, (n, n), (d, n) and (d, n) R⁻¹ C
 
