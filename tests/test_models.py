@@ -500,6 +500,17 @@ def test_a_hundred_thousand_hmms_are_checked_as_arrays_not_one_by_one():
     assert h3m[7] == one_by_one[7]
 
 
+def test_eight_times_as_many_hmms_are_put_together_in_about_eight_times_as_long():
+    hmms = [random_hmm(np.random.default_rng(0))] * 8000
+    H3M(hmms[:100])
+    times = {}
+    for n in (1000, 8000):
+        start = time.process_time()
+        H3M(hmms[:n])
+        times[n] = time.process_time() - start
+    assert times[8000] < 24 * times[1000]  # 64 times, if every HMM looked at all others
+
+
 def test_import_adds_nothing_heavy_to_scikit_learn():
     code = "import sys, sklearn.base; before = set(sys.modules); import vhem; print(*(set(sys.modules) - before))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -14,8 +15,8 @@ def stack(parts: Sequence[Models]) -> Models:
 
     If some covariances are full, all become full.
     """
-    every = [part.components for part in parts]
-    parts = [part.with_components(part.components.matched(every)) for part in parts]
+    common = reduce(lambda one, part: one.matched([part.components]), parts, parts[0].components)
+    parts = [part.with_components(part.components.matched([common])) for part in parts]
     stacked = _room_for(parts)
     begin = 0
     for part in parts:
