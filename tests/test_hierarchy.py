@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from vhem import H3M, VHEM, HierarchicalVHEM, choose_n_clusters, expected_log_likelihood
-from vhem.em.cluster_starts import merged_by_ward
+from vhem.em.ward import merged_by_ward
 
 
 def nested(seed=0, n_inputs=96, sizes=(8, 4, 2), S=2, d=3):

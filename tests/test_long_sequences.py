@@ -6,12 +6,12 @@ from sklearn.metrics import adjusted_rand_score
 
 import vhem
 from vhem import HMM, VHEM, SequenceClustering, fit_hmms
-from vhem.em import choose_states, cluster_starts, neighbours, polished_models, shortened
-from vhem.em.cluster_starts import divergences
+from vhem.em import choose_states, neighbours, polished_models, shortened
 from vhem.em.fitting import FitPlan
 from vhem.em.grouped import Batch
 from vhem.em.quickened import pace, quickened
 from vhem.em.shortened import Shortened, stretches, thinned
+from vhem.em.ward import divergences, ward_partitions
 from vhem.kernels.reduction import expected_log_likelihood
 from vhem.sequences import as_sequences
 
@@ -95,7 +95,7 @@ def test_divergences_of_long_courses_are_nearly_those_of_all_frames():
     quick = divergences(models, tau)
     assert np.corrcoef(full, quick)[0, 1] > 0.95
     assert 0.5 < np.median(quick / full) < 2
-    assert adjusted_rand_score(truth, cluster_starts.ward_partitions({"all": quick}, 2)["all"]) == 1.0
+    assert adjusted_rand_score(truth, ward_partitions({"all": quick}, 2)["all"]) == 1.0
 
 
 def test_behaviours_that_come_back_are_never_played_faster():

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from vhem._support.errors import InputTypeError
 
 FloatArray = npt.NDArray[np.float64]
+Float32Array = npt.NDArray[np.float32]
 IntArray = npt.NDArray[np.int64]
 AnyIntArray = npt.NDArray[np.signedinteger[Any]]  #: of any size
 BoolArray = npt.NDArray[np.bool_]

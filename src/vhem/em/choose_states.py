@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem._support.arrays import IntArray
-from vhem.em.cluster_starts import most_comparable, ward_labels
 from vhem.em.fitting import FitPlan, fit_batch
 from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits, run
@@ -16,6 +15,7 @@ from vhem.em.mixture_starts import fit_parts
 from vhem.em.mixtures import Mixtures
 from vhem.em.polish import item_problem
 from vhem.em.shortened import affordable, stretches, thinned
+from vhem.em.ward import most_comparable, ward_labels
 from vhem.kernels.reduction import BaseModels
 
 #: A course that everything takes once needs more states than behaviours that come back.

@@ -7,26 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.cluster.hierarchy import linkage
 from scipy.spatial.distance import squareform
 
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.aligned_start import averaged_by_state
 from vhem.em.genetic import Solution, Species, with_cluster
 from vhem.em.loop import Limits, run
-from vhem.em.quickened import pace, quickened
 from vhem.em.reduce import reduce_mixture, weighted_choice
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.resize import Chain, Mixture, resize, resize_mixture, stack_chains
 from vhem.em.sharding import Shards
 from vhem.em.spectral import spectral_labels
 from vhem.em.topology import topology_of
+from vhem.em.ward import MOST_COMPARED, divergences, ward_labels
+from vhem.em.ward_in_rounds import AT_ONCE, ward_in_rounds
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
 _CENTERS = 3  # tried for a part of Ward's tree, besides its medoid
 _BLUR = 0.02  # of every probability row made from counts: a transition that happens not to occur stays possible
-MOST_COMPARED = 1500  # HMMs of which all pairs are compared, as Ward's tree does, at most
 _POOL, _POOL_PER_CLUSTER = 2000, 20  # inputs that seeds are chosen from: the larger of this, and so many per cluster
 
 
@@ -85,7 +84,11 @@ def start_ward(
     Deterministic except for large collections, which are represented by a sample.
     """
     pool = _pool(len(weights), shape, rng)
-    labels = ward_labels(base.take(pool), shape.n_clusters, n_threads)
+    some = base.take(pool)
+    if len(pool) <= AT_ONCE:
+        labels = ward_labels(some, shape.n_clusters, n_threads)
+    else:
+        labels = ward_in_rounds(some, shape.n_clusters, rng, n_threads)
     return _from_partition(base, weights, pool, labels, shape, rng, n_threads)
 
 
@@ -138,82 +141,6 @@ def _medoid(part: BaseModels, n_threads: int) -> int:
     """Return the member under which the others are likeliest."""
     J = expected_log_likelihood(part.models, part.models, part.tau, n_threads=n_threads)
     return int(np.argmax(part.counts @ J))
-
-
-def ward_labels(base: BaseModels, n_clusters: int, n_threads: int = 1) -> IntArray:
-    """Return the parts of Ward's tree; exactly that many, even among duplicates."""
-    if n_clusters == 1:
-        return np.zeros(len(base.counts), dtype=np.int64)
-    return _cut(divergences(base.models, base.tau, n_threads), n_clusters)
-
-
-def ward_partitions(apart: dict[str, FloatArray], n_clusters: int) -> dict[str, IntArray]:
-    """Return the partitions that Ward's trees of several kinds of divergences give, numbered alike."""
-    return {name: _cut(squares, n_clusters) for name, squares in apart.items()}
-
-
-def most_comparable(
-    topology: str, tau: int, n_states: int, most: int = MOST_COMPARED, work: float | None = None
-) -> int:
-    """Return for how many HMMs all pairs can be compared: `most`, or fewer if that took more multiplications.
-
-    For left-right HMMs there are logarithms beside these, so fewer are made by default.
-    """
-    frames, by_default = tau // pace(topology, tau), 1e10 if topology == "ergodic" else 4e9
-    return min(most, int(np.sqrt((work or by_default) / (frames * 2 * n_states**3))))
-
-
-def divergences(models: Models, tau: int, n_threads: int = 1) -> FloatArray:
-    """Return the symmetrised divergences of all pairs, in SciPy's condensed form; those of long courses roughly."""
-    times = pace(topology_of(models.startprob, models.transmat), tau)
-    models = quickened(models, times)
-    J = times * expected_log_likelihood(models, models, tau // times, n_threads=n_threads)
-    loss = np.maximum(np.diagonal(J)[:, None] - J, 0.0)
-    return np.asarray(squareform(loss + loss.T, checks=False))
-
-
-def merged_by_ward(squares: FloatArray, labels: IntArray, n_clusters: int) -> IntArray:
-    """Return the new cluster of every cluster: Ward's merges go on from a partition until that many are left.
-
-    `squares` are the inputs' divergences in condensed form. Unlike a tree of the clusters' centres, this knows how many
-    inputs a cluster has and how much they differ.
-    """
-    apart, members = squareform(squares), np.eye(labels.max() + 1)[labels]
-    parents = np.arange(members.shape[1])
-    while len(left := np.unique(parents)) > n_clusters:
-        Z = np.stack([members[:, parents == k].sum(axis=1) for k in left], axis=1)
-        sizes = Z.sum(axis=0)
-        between = Z.T @ apart @ Z / np.outer(sizes, sizes)
-        within = np.diagonal(between) / 2
-        loss = (between - within - within[:, None]) / (1 / sizes + 1 / sizes[:, None])
-        a, b = np.unravel_index(np.where(np.eye(len(left), dtype=bool), np.inf, loss).argmin(), loss.shape)
-        parents[parents == left[b]] = left[a]
-    return _renumbered(parents)
-
-
-def _cut(squares: FloatArray, n_clusters: int) -> IntArray:
-    """Return the parts of Ward's tree of squared distances, exactly that many."""
-    if not len(squares):
-        return np.zeros(1, dtype=np.int64)
-    return cut(linkage(np.sqrt(squares), method="ward"), n_clusters)
-
-
-def cut(tree: FloatArray, n_clusters: int) -> IntArray:
-    """Return the parts of a tree in SciPy's form, exactly that many, numbered in the order of their first items.
-
-    SciPy's own `cut_tree` takes longer than the tree itself, and `fcluster` makes fewer parts of duplicates.
-    """
-    n = len(tree) + 1
-    top = np.arange(2 * n - 1)
-    for k in range(n - n_clusters - 1, -1, -1):
-        top[tree[k, :2].astype(np.int64)] = top[n + k]
-    return _renumbered(top[:n])
-
-
-def _renumbered(labels: IntArray) -> IntArray:
-    """Return the same partition with clusters numbered in the order of their first items."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[inverse.ravel()], dtype=np.int64)
 
 
 def _is_aligned(models: Models, shape: CenterShape) -> bool:

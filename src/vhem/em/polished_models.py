@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from vhem._support.arrays import FloatArray, IntArray
-from vhem.em.cluster_starts import CenterShape, divergences, most_comparable, ward_partitions
+from vhem.em.cluster_starts import CenterShape
 from vhem.em.fitting import FitPlan
 from vhem.em.loop import Limits, run
 from vhem.em.polish import Polish, elected, followed
@@ -15,6 +15,7 @@ from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.retold import retold
 from vhem.em.sharding import Shards
 from vhem.em.topology import topology_of
+from vhem.em.ward import divergences, most_comparable, ward_partitions
 from vhem.emissions import Gaussian
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels

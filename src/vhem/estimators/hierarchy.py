@@ -17,9 +17,9 @@ from vhem._support.checks import check_choice, check_enough, check_integer, chec
 from vhem._support.errors import ParameterError, warn
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
-from vhem.em.cluster_starts import MOST_COMPARED, divergences, merged_by_ward
 from vhem.em.estimator import Estimator
 from vhem.em.progress import Progress
+from vhem.em.ward import MOST_COMPARED, divergences, merged_by_ward
 from vhem.estimators.cluster_tree import SearchResult, Tree
 from vhem.estimators.divergence import expected_log_likelihood
 from vhem.estimators.vhem import VHEM, typical_tau

@@ -19,7 +19,6 @@ from vhem._support.frames import LabelFrame
 from vhem._support.randomness import generator
 from vhem._support.saving import register_estimator
 from vhem.em.choose_states import ChosenShape, chosen_shape, compared_length
-from vhem.em.cluster_starts import MOST_COMPARED, divergences, most_comparable, ward_partitions
 from vhem.em.common_states import by_common_states
 from vhem.em.estimator import Clusterer
 from vhem.em.fitting import FitPlan, borrowed, fit_batch, refitted
@@ -35,6 +34,7 @@ from vhem.em.quickened import quickened
 from vhem.em.shortened import Shortened
 from vhem.em.slopes import with_slopes, without_slopes
 from vhem.em.topology import topology_of
+from vhem.em.ward import MOST_COMPARED, divergences, most_comparable, ward_partitions
 from vhem.emissions import Components, Gaussian
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models

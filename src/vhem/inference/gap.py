@@ -12,8 +12,8 @@ from scipy.spatial.distance import pdist, squareform
 from vhem._support.arrays import FloatArray, IntArray
 from vhem._support.checks import check_enough, check_integer, check_integers
 from vhem._support.randomness import RandomState, generator
-from vhem.em.cluster_starts import cut
 from vhem.em.parameters import documented
+from vhem.em.ward import cut
 from vhem.inference.groups import squared_distances
 from vhem.models import H3M, HMM
 from vhem.models.checks import check_h3m
