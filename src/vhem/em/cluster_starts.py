@@ -12,10 +12,11 @@ from scipy.spatial.distance import squareform
 from vhem._support.arrays import FloatArray, IntArray
 from vhem.em.aligned_start import averaged_by_state
 from vhem.em.genetic import Solution, Species, with_cluster
-from vhem.em.loop import Limits, run
-from vhem.em.reduce import reduce_mixture, weighted_choice
+from vhem.em.loop import Limits
+from vhem.em.reduce import reduce_mixture, reductions, weighted_choice
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.resize import Chain, Mixture, resize, resize_mixture, stack_chains
+from vhem.em.restarts import run_together
 from vhem.em.sharding import Shards
 from vhem.em.spectral import spectral_labels
 from vhem.em.topology import topology_of
@@ -72,7 +73,7 @@ def start_from_emissions(
     If states have several Gaussians, HEM makes these from the emissions assigned to the state.
     """
     groups = _spread_out(base, weights, shape, rng, n_threads)[1]
-    chains = [_center_of_group(base, weights, group, shape, rng) for group in groups]
+    chains = [_centers_of_group(base, weights, group, shape, rng)[0] for group in groups]
     return stack_chains(_fill_up(chains, shape, rng))
 
 
@@ -128,10 +129,10 @@ def _best_center(
     One bad centre would not keep its group: the others would share it out.
     """
     part = base.take(group)
-    chains = [_center_of_group(base, weights, group, shape, rng) for _ in range(_CENTERS)]
+    chains = _centers_of_group(base, weights, group, shape, rng, _CENTERS)
     chains.append(resize(Chain.of(part.models, _medoid(part, n_threads), base.tau), shape.n_states, shape.n_mix))
     problem, limits = ReductionProblem(base=Shards.of(part), n_threads=n_threads), Limits(max_iter=10, tol=1e-4)
-    runs = [run(problem, Centers(stack_chains([chain]), np.ones(1)), limits) for chain in chains]
+    runs = run_together(problem, [Centers(stack_chains([chain]), np.ones(1)) for chain in chains], limits)
     best = max(runs, key=lambda one: one.bounds[-1])
     made = Chain.of(best.state.models, 0, base.tau)  # without components that lost all their weight
     return resize(made, shape.n_states, shape.n_mix)
@@ -174,7 +175,7 @@ def species_of_centers(problem: Any, base: BaseModels, weights: FloatArray, shap
         k = int(rng.integers(len(now[1])))
         members = np.flatnonzero(J.argmax(axis=1) == k)
         if len(members) and rng.random() < 0.5:
-            made = _center_of_group(base, weights, members, shape, rng)
+            made = _centers_of_group(base, weights, members, shape, rng)[0]
         else:
             loss = np.maximum(base.to_self - J.max(axis=1), 0.0)
             made = Chain.of(base.models, weighted_choice(weights * loss**2, rng, []), base.tau)
@@ -240,22 +241,26 @@ def _spread_out(
     return pool[chosen], [pool[nearest == c] for c in range(len(chosen))]
 
 
-def _center_of_group(
-    base: BaseModels, weights: FloatArray, group: IntArray, shape: CenterShape, rng: np.random.Generator
-) -> Chain:
+def _centers_of_group(
+    base: BaseModels, weights: FloatArray, group: IntArray, shape: CenterShape, rng: np.random.Generator, n: int = 1
+) -> list[Chain]:
+    """Return centres whose states are reductions of all emissions of a group, from several starts."""
     members = base.models.take(group)
     flow = weights[group, None] * base.visits[group]  # how much of the group's time each state takes
     pooled, owner = _pooled_emissions(members, flow)
-    states, label = _group_emissions(pooled, owner, shape, rng)
-    n = len(states.weights)
-    emissions = [_emission(states, pooled.take(label == s), s, shape.n_mix, rng) for s in range(n)]
-    goes_to = np.zeros((*flow.shape, n))
-    np.add.at(goes_to, (owner[:, 0], owner[:, 1], label), pooled.weights)
-    goes_to /= np.maximum(goes_to.sum(-1, keepdims=True), np.finfo(float).tiny)
-    start = np.einsum("i,ib,ibr->r", weights[group], members.startprob, goes_to)
-    trans = np.einsum("ib,ibr,ibg,igs->rs", flow, goes_to, members.transmat, goes_to, optimize=True)
-    chain = Chain(_blurred(start), _blurred(trans), states.weights, emissions)
-    return resize(chain, shape.n_states, shape.n_mix)
+
+    def center(states: Mixture, label: IntArray) -> Chain:
+        n_states = len(states.weights)
+        emissions = [_emission(states, pooled.take(label == s), s, shape.n_mix, rng) for s in range(n_states)]
+        goes_to = np.zeros((*flow.shape, n_states))
+        np.add.at(goes_to, (owner[:, 0], owner[:, 1], label), pooled.weights)
+        goes_to /= np.maximum(goes_to.sum(-1, keepdims=True), np.finfo(float).tiny)
+        start = np.einsum("i,ib,ibr->r", weights[group], members.startprob, goes_to)
+        trans = np.einsum("ib,ibr,ibg,igs->rs", flow, goes_to, members.transmat, goes_to, optimize=True)
+        chain = Chain(_blurred(start), _blurred(trans), states.weights, emissions)
+        return resize(chain, shape.n_states, shape.n_mix)
+
+    return [center(*found) for found in _group_emissions(pooled, owner, shape, rng, n)]
 
 
 def _pooled_emissions(members: Models, flow: FloatArray) -> tuple[Mixture, IntArray]:
@@ -267,18 +272,18 @@ def _pooled_emissions(members: Models, flow: FloatArray) -> tuple[Mixture, IntAr
 
 
 def _group_emissions(
-    pooled: Mixture, owner: IntArray, shape: CenterShape, rng: np.random.Generator
-) -> tuple[Mixture, IntArray]:
-    """Return a component for each state of the centre, and the state that each of the pooled ones goes to.
+    pooled: Mixture, owner: IntArray, shape: CenterShape, rng: np.random.Generator, n: int
+) -> list[tuple[Mixture, IntArray]]:
+    """Return components for the states of a centre, and the state that each of the pooled ones goes to, n times.
 
     If centres have several components per state, those of one state of an input stay together: VHEM never separates
     them.
     """
     if shape.n_mix == 1:
-        return reduce_mixture(pooled, shape.n_states, rng)
+        return reductions(pooled, shape.n_states, rng, n)
     number = np.unique(owner, axis=0, return_inverse=True)[1].ravel()
-    states, label = reduce_mixture(pooled.grouped(number), shape.n_states, rng)
-    return states, label[number]
+    found = reductions(pooled.grouped(number), shape.n_states, rng, n)
+    return [(states, label[number]) for states, label in found]
 
 
 def _emission(states: Mixture, parts: Mixture, s: int, n_mix: int, rng: np.random.Generator) -> Mixture:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from vhem._support.arrays import FloatArray, IntArray
+from vhem._support.arrays import BoolArray, FloatArray, IntArray
 from vhem._support.checks import check_in_range
-from vhem.em.loop import Limits, run
+from vhem.em.loop import Limits
 from vhem.em.reduction import Centers, ReductionProblem
 from vhem.em.resize import Mixture
+from vhem.em.restarts import run_together
 from vhem.em.sharding import Shards
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, Shortcuts
@@ -20,13 +21,26 @@ def reduce_mixture(
     mixture: Mixture, n_components: int, rng: np.random.Generator, n_virtual: float = 20.0, max_iter: int = 50
 ) -> tuple[Mixture, IntArray]:
     """Return a mixture of at most `n_components` that represents `mixture`, and the component each was assigned to."""
+    return reductions(mixture, n_components, rng, 1, n_virtual, max_iter)[0]
+
+
+def reductions(
+    mixture: Mixture, n_components: int, rng: np.random.Generator, n_starts: int, n_virtual: float = 20.0,
+    max_iter: int = 50,
+) -> list[tuple[Mixture, IntArray]]:  # fmt: skip
+    """Return what `reduce_mixture` makes from several starts."""
     kept = mixture.weights > _NO_WEIGHT * mixture.weights.max()
     counts = n_virtual * kept.sum() * mixture.weights[kept] / mixture.weights.sum()
     models = _one_state(mixture.take(kept))
     shards = Shards.of(BaseModels(models, np.ones((len(counts), 1)), counts, counts, tau=1))
-    chosen = _seed(models.components.centre()[:, 0, 0], counts, min(n_components, len(counts)), rng)
-    start = Centers(models.take(chosen), np.full(len(chosen), 1 / len(chosen)))
-    made = run(ReductionProblem(base=shards), start, Limits(max_iter=max_iter, tol=1e-4)).state
+    points, n = models.components.centre()[:, 0, 0], min(n_components, len(counts))
+    chosen = [_seed(points, counts, n, rng) for _ in range(n_starts)]
+    starts = [Centers(models.take(seeds), np.full(n, 1 / n)) for seeds in chosen]
+    runs = run_together(ReductionProblem(base=shards), starts, Limits(max_iter=max_iter, tol=1e-4))
+    return [_assigned(shards, one.state, kept) for one in runs]
+
+
+def _assigned(shards: Shards, made: Centers, kept: BoolArray) -> tuple[Mixture, IntArray]:
     z = shards.e_step(made.models, made.weights, Shortcuts(), want_responsibilities=True).responsibilities
     assert z is not None
     labels = np.zeros(len(kept), dtype=np.int64)
