@@ -23,6 +23,7 @@ from vhem.executors import SerialExecutor, ThreadsExecutor, as_executor
 from vhem.scale.condense import Summary, reduced, summarised
 from vhem.scale.merge_order import everything, with_part
 from vhem.scale.sample import Sample, drawn
+from vhem.scale.state import State
 
 
 def mixture(seed=0, K=4, S=3, d=2, spread=2.0):
@@ -247,7 +248,24 @@ def test_the_sample_does_not_depend_on_order_or_thresholds(sizes, size, random):
         threshold = random.choice(thresholds)
         sample = sample.plus(drawn(parts[p], size, threshold, np.random.default_rng(p).random(len(parts[p]))))
         thresholds.append(sample.threshold)
-    assert set(sample.sequences.X[::2, 0]) == expected
+    assert set(sample.whole().sequences.X[::2, 0]) == expected
+
+
+def test_later_parts_wait_before_the_sample_is_sorted_and_are_saved_with_it(tmp_path):
+    rng = np.random.default_rng(0)
+    parts = [Sequences([np.full(2, 1000.0 * p + i) for i in range(100)]) for p in range(12)]
+    keys = [rng.random(100) for _ in parts]
+    sample, n_sorted = Sample.empty(100), 0
+    for part, key in zip(parts, keys, strict=True):
+        sample = sample.plus(drawn(part, 100, sample.threshold, key))
+        n_sorted += not sample.waiting
+    assert 1 < n_sorted < 12
+    nearest = np.argsort(np.concatenate(keys))[:100]
+    expected = np.concatenate([part.X[::2, 0] for part in parts])[np.sort(nearest)]
+    assert np.array_equal(sample.whole().sequences.X[::2, 0], expected)
+    state = State("{}", 0, 12, "", [], sample, [], 1, 1200, 2400, 0, 0)
+    state.save(tmp_path / "checkpoint")
+    assert np.array_equal(vhem.load(tmp_path / "checkpoint").sample.sequences.X[::2, 0], expected)
 
 
 # One answer

@@ -23,8 +23,8 @@ from vhem.em.ward import divergences
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood, self_log_likelihood
 
-AT_ONCE = 3000  # HMMs whose pairs are all compared
-_PART = 400
+AT_ONCE = 6000  # HMMs whose pairs are all compared
+_PART = 400  # HMMs in a part of the first round, at most; later parts are larger, as there are fewer clusters
 _FARTHEST = 1e30  # divergences: they are kept as floats
 _SHARE = 3  # of the merges still to be made, one in so many is made in a round; with one in two, more were wrong
 _FEW = 0.02  # merges per cluster that are not put off to another round

@@ -350,6 +350,7 @@ class PartitionedH3M(ClusterMixin, Estimator):  # type: ignore[misc]
                     self._save_checkpoint()
                     saved = time.monotonic()
         finally:
+            self.state_ = self.state_._replace(sample=self.state_.sample.whole())
             self._save_checkpoint()
 
     def _alike(self, name: str, learned: Learned | Failure) -> Learned | Failure:

@@ -9,6 +9,8 @@ import numpy as np
 from vhem._support.arrays import FloatArray
 from vhem.sequences import Sequences
 
+_WAITING = 0.25  # of the size, at most
+
 
 class Sample(NamedTuple):
     """Every sequence of the stream has a random key; the `size` sequences with the smallest keys are kept."""
@@ -16,6 +18,7 @@ class Sample(NamedTuple):
     size: int
     keys: FloatArray
     sequences: Sequences | None
+    waiting: tuple[Sample, ...] = ()  #: of later parts: most have few sequences, and to sort all for these takes long
 
     @staticmethod
     def empty(size: int) -> Sample:
@@ -24,7 +27,7 @@ class Sample(NamedTuple):
 
     @property
     def threshold(self) -> float:
-        """The key above which no sequence is kept. It only decreases, so parts may use an older one."""
+        """A key above which no sequence is kept. It only decreases, so parts may use an older one."""
         return float(self.keys.max(initial=0.0)) if len(self.keys) == self.size else 1.0
 
     def key_of(self, n: int) -> float:
@@ -43,13 +46,20 @@ class Sample(NamedTuple):
         """Return the sample of both streams."""
         if other.sequences is None:
             return self
-        if self.sequences is None:
-            return other
-        both = np.concatenate([self.keys, other.keys])
-        X = np.concatenate([self.sequences.X, other.sequences.X])
-        lengths = np.concatenate([self.sequences.lengths, other.sequences.lengths])
-        kept = np.sort(np.argsort(both, kind="stable")[: self.size])
-        return Sample(self.size, both[kept], Sequences.from_concatenated(X, lengths)[kept])
+        both = self._replace(waiting=(*self.waiting, other))
+        full = len(self.keys) == self.size
+        return both if full and sum(len(one.keys) for one in both.waiting) <= _WAITING * self.size else both.whole()
+
+    def whole(self) -> Sample:
+        """Return the sample with nothing waiting."""
+        parts = [one for one in (self._replace(waiting=()), *self.waiting) if one.sequences is not None]
+        if len(parts) < 2:
+            return parts[0] if parts else self
+        keys = np.concatenate([one.keys for one in parts])
+        some = [one.sequences for one in parts if one.sequences is not None]
+        X, lengths = np.concatenate([one.X for one in some]), np.concatenate([one.lengths for one in some])
+        kept = np.sort(np.argsort(keys, kind="stable")[: self.size])
+        return Sample(self.size, keys[kept], Sequences.from_concatenated(X, lengths)[kept])
 
 
 def drawn(sequences: Sequences, size: int, threshold: float, keys: FloatArray) -> Sample:

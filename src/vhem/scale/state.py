@@ -66,7 +66,7 @@ class State(NamedTuple):
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, whole or not at all."""
-        save(self, path)
+        save(self._replace(sample=self.sample.whole()), path)
 
     def rest_of(self, parts: Iterator[Part]) -> Iterator[Part]:
         """Yield the parts not yet processed, after making sure that the others are the same as before."""
@@ -144,5 +144,5 @@ def _pack_models(models: Models) -> dict[str, Any]:
 _ROWS = ("startprob", "transmat", "mix_weights")
 register(Kind("Parameters", Models, _pack_models, _unpack_models))
 register_record(Summary, "PartitionedH3M.Summary")
-register_record(Sample, "PartitionedH3M.Sample")
+register_record(Sample, "PartitionedH3M.Sample", but=("waiting",))
 register_record(State, "PartitionedH3M.State")
