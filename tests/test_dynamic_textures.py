@@ -65,6 +65,30 @@ def test_samples_have_the_moments_of_the_system():
     np.testing.assert_array_equal(ragged.X, system.sample(3, [1, 5, 2], random_state=0).X)
 
 
+def test_by_default_both_starts_are_tried():
+    """Either way of making starts misses optima that the other one finds."""
+    kept = set()
+    for seed in range(2020, 2026):
+        rng = np.random.default_rng(seed)
+        systems = [
+            LinearDynamicalSystem(
+                rng.uniform(0.7, 0.97) * np.linalg.qr(rng.normal(size=(3, 3)))[0],
+                rng.normal(size=(6, 3)),
+                0.3 * np.eye(3),
+                rng.uniform(0.2, 0.6, 6),
+            )
+            for _ in range(5)
+        ]
+        sequences, _ = MixtureOfLDS(systems).sample(40, length=60, random_state=seed)
+        both, splitting, pca = (
+            DynamicTextureMixture(5, 3, tol=1e-3, random_state=seed, **given).fit(sequences)
+            for given in ({}, {"init": "splitting"}, {"init": "pca"})
+        )
+        assert both.lower_bound_ == max(splitting.lower_bound_, pca.lower_bound_)
+        kept.add(splitting.lower_bound_ > pca.lower_bound_)
+    assert kept == {True, False}
+
+
 @pytest.mark.parametrize("init", ["splitting", "pca"])
 @pytest.mark.parametrize("noise", ["diag", "isotropic"])
 def test_em_finds_textures(init, noise):
@@ -274,7 +298,7 @@ def test_bad_mixtures_and_sequences():
         ({"n_components": 9}, "n_components asks for 9, but there are only 4 sequences"),
         ({"n_states": 0}, "n_states must be an integer of at least 1"),
         ({"noise": "full"}, "noise must be one of 'diag', 'isotropic'"),
-        ({"init": "random"}, "init must be one of 'splitting', 'pca'"),
+        ({"init": "random"}, "init must be one of 'auto', 'splitting', 'pca'"),
         ({"noise_floor": 0.0}, "noise_floor must be a finite number greater than 0"),
     ],
 )

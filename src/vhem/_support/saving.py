@@ -154,7 +154,6 @@ def register_record(cls: Any, name: str | None = None, but: tuple[str, ...] = ()
     ...     score: float
     >>> register_record(Result, "doc/Result")
     """
-
     fields = [field for field in cls._fields if field not in but]
 
     def unpack(state: State) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -25,6 +27,7 @@ from vhem.kernels.systems import Systems
 from vhem.models.lds import MixtureOfLDS
 from vhem.sequences import Sequences, SequencesLike, as_sequences
 
+_STARTS = ("splitting", "pca")
 _LEAST_NOISE = 0.01  # of a dimension's variance: the noise that EM starts with even if the states explain all of it
 _LLOYD = 3  # rounds of reassignment when the members of a component are split in two
 _GROWTH_ITERATIONS = 15  # EM iterations between two splits
@@ -45,10 +48,11 @@ class DynamicTextureMixture(EMClusterer):
         Dimensions of each system's state.
     noise : {"diag", "isotropic"}
         Noise of the observations: one variance per dimension, or one for all.
-    init : {"splitting", "pca"} or MixtureOfLDS
+    init : {"auto", "splitting", "pca"} or MixtureOfLDS
         "splitting": one system is learned from all sequences, then the heaviest are split in two, 1, 2, 4, … up to
         `n_components`, with EM in between. "pca": sequences are grouped by their means and spreads, and each group
-        gives a system, its states being the principal components. A mixture is used as it is, and its order is kept.
+        gives a system, its states being the principal components. "auto": every restart tries both, and the likelier
+        result is kept. A mixture is used as it is, and its order is kept.
     n_init : int
         Restarts; the one with the highest likelihood is kept.
     <limits>
@@ -92,7 +96,7 @@ class DynamicTextureMixture(EMClusterer):
     n_components: int = 1
     n_states: int = 2
     noise: str = "diag"
-    init: str | MixtureOfLDS = "splitting"
+    init: str | MixtureOfLDS = "auto"
     n_init: int = 1
     max_iter: int = 200
     tol: float = 1e-4
@@ -112,8 +116,8 @@ class DynamicTextureMixture(EMClusterer):
         if isinstance(self.init, MixtureOfLDS):
             check_same_dimensions(self.init, sequences.n_dims)
         problem, filled = self._problem(sequences), _filled(sequences)
-        n_init = 1 if isinstance(self.init, MixtureOfLDS) else self.n_init
-        runs = [self._run(filled, problem, rng) for rng in generator(self.random_state).spawn(n_init)]
+        seeds = generator(self.random_state).spawn(1 if isinstance(self.init, MixtureOfLDS) else self.n_init)
+        runs = [self._run(filled, problem, start, deepcopy(rng)) for rng in seeds for start in self._starts()]
         best = max(runs, key=lambda r: r.bounds[-1])
         self.model_ = keep(self, best, ordered=not isinstance(self.init, MixtureOfLDS))
         warn_of_run(best, type(self).__name__, self.max_iter, self.tol)
@@ -145,7 +149,13 @@ class DynamicTextureMixture(EMClusterer):
         if isinstance(self.init, MixtureOfLDS):
             check_start(self.init, "n_components", self.n_components, self.stable)
         else:
-            check_choice("init", self.init, ("splitting", "pca"))
+            check_choice("init", self.init, ("auto", *_STARTS))
+
+    def _starts(self) -> Sequence[str | MixtureOfLDS]:
+        """Return where a restart begins: either way of making starts finds optima that the other one misses."""
+        if self.init == "auto":
+            return _STARTS if self.n_components > 1 else _STARTS[:1]  # one system starts alike
+        return [self.init]
 
     def _problem(self, sequences: Sequences) -> TextureProblem:
         empty = np.flatnonzero(np.isnan(sequences.X).all(axis=0))
@@ -162,11 +172,13 @@ class DynamicTextureMixture(EMClusterer):
             stable=self.stable,
         )
 
-    def _run(self, filled: Sequences, problem: TextureProblem, rng: np.random.Generator) -> Run:
+    def _run(
+        self, filled: Sequences, problem: TextureProblem, start: str | MixtureOfLDS, rng: np.random.Generator
+    ) -> Run:
         limits = Limits(max_iter=self.max_iter, tol=self.tol)
-        if isinstance(self.init, MixtureOfLDS):
-            return problem.learn(Textures(self.init.parameters, self.init.weights), limits)
-        if self.init == "pca":
+        if isinstance(start, MixtureOfLDS):
+            return problem.learn(Textures(start.parameters, start.weights), limits)
+        if start == "pca":
             uniform = np.full(self.n_components, 1 / self.n_components)
             return problem.learn(Textures(self._from_groups(filled, rng), uniform), limits)
         now = Textures(pca_system(list(filled), self.n_states), np.ones(1))
