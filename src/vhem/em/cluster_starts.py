@@ -82,7 +82,7 @@ def start_ward(
 ) -> Models:
     """Cut Ward's tree of the symmetrised divergences into clusters, and make a centre for each.
 
-    Deterministic except for large collections, which are represented by a sample.
+    Deterministic for up to 6,000 inputs, unless a sample is drawn; above that, parts are drawn at random.
     """
     pool = _pool(len(weights), shape, rng)
     some = base.take(pool)
@@ -104,7 +104,7 @@ def start_spectral(
 
 
 def _pool(n: int, shape: CenterShape, rng: np.random.Generator) -> IntArray:
-    """Return the inputs of which all pairs are compared."""
+    """Return the inputs that a start is made from."""
     most = max(MOST_COMPARED, _POOL_PER_CLUSTER * shape.n_clusters)
     return np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
 

@@ -12,7 +12,7 @@ from vhem.em.topology import topology_of
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood
 
-MOST_COMPARED = 1500  # HMMs of which all pairs are compared, as Ward's tree does, at most
+MOST_COMPARED = 1500  # HMMs of which all pairs are compared, where nothing asks for more
 
 
 def ward_labels(base: BaseModels, n_clusters: int, n_threads: int = 1) -> IntArray:
@@ -48,7 +48,7 @@ def divergences(models: Models, tau: int, n_threads: int = 1) -> FloatArray:
 
 
 def merged_by_ward(squares: FloatArray, labels: IntArray, n_clusters: int) -> IntArray:
-    """Return the new cluster of every cluster: Ward's merges go on from a partition until that many are left.
+    """Return the new cluster of every cluster: Ward's merges, resumed from a partition, until that many are left.
 
     `squares` are the inputs' divergences in condensed form. Unlike a tree of the clusters' centres, this knows how many
     inputs a cluster has and how much they differ.

@@ -1,12 +1,13 @@
 """Ward's tree of so many HMMs that not all pairs can be compared: it grows in rounds, each in parts.
 
-A part is some HMMs near one another. In a round, HMMs are compared within their parts, and the merges that cost least
-are made, a third of those that are needed. Where a part's border runs through a cluster, only pieces of the cluster
-merge; the next round draws other borders. When few enough clusters are left, one tree of all makes the last merges.
+In a round, HMMs are compared within parts, whose borders are drawn at random, and a third of the merges still needed
+are made, the cheapest first. Where a border cuts through a cluster, only pieces of it can merge; the next round draws
+other borders. Once few enough clusters are left, one tree of all of them makes the remaining merges.
 
-A cluster that has grown is represented by one of its HMMs, the medoid. Between the medoids of two small clusters there
-is more than between their centroids: divergences are taken for squared distances in a space of many dimensions, where
-what a medoid is off its centroid is at right angles to everything else, so it is added, and can be taken off again.
+A merged cluster is represented by one of its HMMs, the medoid. The distance between two medoids exceeds that between
+their centroids. Divergences are treated as squared distances in a space of many dimensions, where a medoid's offset
+from its centroid is nearly at right angles to everything else. So its square adds to the distance, and is subtracted
+again.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from vhem.em.ward import divergences
 from vhem.kernels.models import Models
 from vhem.kernels.reduction import BaseModels, expected_log_likelihood, self_log_likelihood
 
-AT_ONCE = 6000  # HMMs whose pairs are all compared
+AT_ONCE = 6000  # the most HMMs, or clusters left, that are compared in all pairs
 _PART = 400  # HMMs in a part of the first round, at most; later parts are larger, as there are fewer clusters
-_FARTHEST = 1e30  # divergences: they are kept as floats
+_DRAWN = 64  # HMMs that a set is split around, at most; larger sets are split again
+_FARTHEST = 1e30  # divergences: they are kept as float32
 _SHARE = 3  # of the merges still to be made, one in so many is made in a round; with one in two, more were wrong
 _FEW = 0.02  # merges per cluster that are not put off to another round
 
@@ -51,7 +53,7 @@ class _Merges(NamedTuple):
 
 
 def ward_in_rounds(base: BaseModels, n_clusters: int, rng: np.random.Generator, n_threads: int = 1) -> IntArray:
-    """Return about the parts of Ward's tree, exactly that many, in time that is nearly proportional to the HMMs."""
+    """Return a label for each HMM: nearly the partition of Ward's tree, into exactly `n_clusters` parts."""
     apart = _Divergences(base, n_threads)
     n = len(base.counts)
     labels, clusters = np.arange(n), _Clusters(np.arange(n), np.ones(n), np.zeros(n))
@@ -83,18 +85,18 @@ class _Divergences:
         return np.asarray(loss + self.to_self[others] - self._likelihood(others, some).T)
 
     def parts(self, some: IntArray, most: int, rng: np.random.Generator) -> list[IntArray]:
-        """Return where HMMs near one another stand among some: at most so many each, around HMMs drawn at random."""
+        """Return parts of `some`, as positions in it: at most so many HMMs each, around HMMs drawn at random."""
         waiting, small = [np.arange(len(some))], []
         while waiting:
             part = waiting.pop()
             if len(part) <= most:
                 small.append(part)
                 continue
-            drawn = rng.choice(part, -(-2 * len(part) // most), replace=False)
+            drawn = rng.choice(part, min(-(-2 * len(part) // most), _DRAWN), replace=False)
             nearest = self.between(some[part], some[drawn]).argmin(axis=1)
             pieces = [part[nearest == k] for k in np.unique(nearest)]
             if len(pieces) == 1:  # all the same
-                pieces = np.array_split(part, len(drawn))
+                pieces = np.array_split(part, -(-len(part) // most))
             waiting += pieces
         return _filled(small, most)
 
@@ -104,7 +106,7 @@ class _Divergences:
 
 
 def _filled(pieces: list[IntArray], most: int) -> list[IntArray]:
-    """Join small pieces that follow one another, and so are near, to parts."""
+    """Join consecutive pieces into parts. Pieces of one split are near one another; others need not be."""
     parts = [pieces[0]]
     for piece in pieces[1:]:
         if len(parts[-1]) + len(piece) <= most:
@@ -140,7 +142,7 @@ def _between_centroids(clusters: _Clusters, squares: Float32Array) -> FloatArray
 
 
 def _ward_merges(clusters: _Clusters, squares: Float32Array) -> _Merges:
-    """Return all merges of Ward's tree; SciPy's begins with single items, these have sizes."""
+    """Return all merges of Ward's tree of clusters that have sizes; SciPy's begins with single items."""
     n, sizes = len(squares), clusters.sizes.copy()
     cost = _between_centroids(clusters, squares) * (2 * sizes[:, None] * sizes / (sizes[:, None] + sizes))
     np.fill_diagonal(cost, np.inf)
@@ -176,7 +178,7 @@ def _groups(merges: _Merges, n: int) -> list[IntArray]:
 
 
 def _as_one(clusters: _Clusters, squares: Float32Array) -> tuple[int, float, float]:
-    """Return the medoid of some clusters together, their size, and how far the medoid is off their centroid."""
+    """Return the medoid nearest to the centroid of some clusters together, their size, and how far off it is."""
     if len(squares) == 1:
         return clusters.medoids[0], clusters.sizes[0], clusters.off[0]
     share = clusters.sizes / clusters.sizes.sum()

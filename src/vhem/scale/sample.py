@@ -9,16 +9,19 @@ import numpy as np
 from vhem._support.arrays import FloatArray
 from vhem.sequences import Sequences
 
-_WAITING = 0.25  # of the size, at most
+_WAITING = 0.25  # share of the size that may wait, at most
 
 
 class Sample(NamedTuple):
-    """Every sequence of the stream has a random key; the `size` sequences with the smallest keys are kept."""
+    """Every sequence of the stream has a random key; the `size` sequences with the smallest keys are kept.
+
+    Until `whole` is called, some of later parts wait to be sorted in.
+    """
 
     size: int
     keys: FloatArray
     sequences: Sequences | None
-    waiting: tuple[Sample, ...] = ()  #: of later parts: most have few sequences, and to sort all for these takes long
+    waiting: tuple[Sample, ...] = ()  #: most later parts bring few sequences, and sorting all for each takes long
 
     @staticmethod
     def empty(size: int) -> Sample:
@@ -31,11 +34,11 @@ class Sample(NamedTuple):
         return float(self.keys.max(initial=0.0)) if len(self.keys) == self.size else 1.0
 
     def key_of(self, n: int) -> float:
-        """Return the key up to which there are n sequences of the sample, -1 for none."""
+        """Return the key up to which there are n sequences of a whole sample, -1 for none."""
         return float(np.partition(self.keys, n - 1)[n - 1]) if n else -1.0
 
     def split(self, key: float) -> tuple[Sequences | None, Sequences | None]:
-        """Return the sequences with larger keys, and the others."""
+        """Return the sequences of a whole sample with larger keys, and the others."""
         if self.sequences is None:
             return None, None
         larger = self.keys > key
