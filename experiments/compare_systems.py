@@ -267,8 +267,8 @@ system clusters (an HMM, a linear dynamical system or a Gaussian for every item)
 Memory is the peak growth of the process, including libraries loaded meanwhile (scikit-learn's k-means takes about
 12 MB). Every system runs in a process of its own, on one thread; the machine was busy (but for the rows of
 SequenceClustering, VHEM and EM-DTM, which are newer), so compare seconds with care. Sizes are the same for all systems
-and nothing was tuned. Options are the defaults unless named, except for dynamic textures, which stop at tol = 1e-3 (and the
-systems of single items after 20 iterations).
+and nothing was tuned. Options are the defaults unless named, except for dynamic textures, which stop at tol = 1e-3 (and
+the systems of single items after 20 iterations).
 `experiments/compare_systems.py --write` writes the page again.
 
 ## A simulated study: who looks at faces in which way
