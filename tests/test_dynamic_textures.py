@@ -1,5 +1,6 @@
 """Linear dynamical systems, EM-DTM and HEM-DTM as a user sees them."""
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics import adjusted_rand_score
 from test_lds_kernels import joint, random_systems
 
-from vhem import DynamicTextureMixture, HEMDynamicTextures, LinearDynamicalSystem, MixtureOfLDS, Sequences
+from vhem import DynamicTextureMixture, HEMDynamicTextures, InputError, LinearDynamicalSystem, MixtureOfLDS, Sequences
 from vhem.estimators.dtm import pca_system
 
 
@@ -87,6 +88,26 @@ def test_by_default_both_starts_are_tried():
         assert both.lower_bound_ == max(splitting.lower_bound_, pca.lower_bound_)
         kept.add(splitting.lower_bound_ > pca.lower_bound_)
     assert kept == {True, False}
+
+
+@pytest.mark.filterwarnings("ignore::vhem.FitWarning")
+def test_a_start_that_data_are_too_short_for_is_left_out():
+    rng = np.random.default_rng(0)
+    sequences = [np.cumsum(rng.normal(size=(30, 1)), axis=0) for _ in range(40)] + [np.zeros((1, 1))] * 2
+
+    def seeds_that_work(init):
+        found = set()
+        for seed in range(6):
+            with contextlib.suppress(InputError):
+                DynamicTextureMixture(2, 2, init=init, max_iter=3, tol=0, random_state=seed).fit(sequences)
+                found.add(seed)
+        return found
+
+    splitting, pca, both = map(seeds_that_work, ("splitting", "pca", "auto"))
+    assert len(splitting) < 6  # or there would be nothing to leave out
+    assert both == splitting | pca
+    with pytest.raises(InputError, match="no sequence has the 2 frames"):
+        DynamicTextureMixture(2, 2).fit(list(np.arange(5.0)[:, None, None]))
 
 
 @pytest.mark.parametrize("init", ["splitting", "pca"])

@@ -14,6 +14,7 @@ from vhem.em.grouped import Batch, Scale
 from vhem.em.loop import Limits, run
 from vhem.em.random_effects import VaryingItems
 from vhem.em.random_effects_full import FullVaryingItems
+from vhem.em.ward import divergences
 from vhem.sequences import as_sequences
 
 
@@ -66,10 +67,20 @@ def test_left_right_sequences_and_gaps():
 
 
 def test_large_collections_are_sampled(monkeypatch):
-    monkeypatch.setattr("vhem.estimators.sequence_clustering._SAMPLE", 12)
+    module = "vhem.estimators.sequence_clustering"
+    monkeypatch.setattr(f"{module}.most_comparable", lambda *_: 6)
+    monkeypatch.setattr(f"{module}._PER_CLUSTER", 4)
+    compared = []
+    monkeypatch.setattr(
+        f"{module}.divergences", lambda models, *a: compared.append(len(models)) or divergences(models, *a)
+    )
     ys, people, truth = study(2)
     fit = SequenceClustering(3, 3, random_state=0).fit(ys, groups=people)
     assert adjusted_rand_score(truth, fit.labels_) == 1.0
+    assert set(compared) == {12}  # four for each cluster, where six would have been few enough
+    monkeypatch.setattr(f"{module}._MOST_COMPARED", 9)
+    SequenceClustering(3, 3, random_state=0).fit(ys, groups=people)
+    assert compared[-1] == 9
 
 
 @pytest.mark.parametrize(

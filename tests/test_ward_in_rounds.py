@@ -38,9 +38,9 @@ def test_clusters_cut_apart_by_parts_come_together_again(monkeypatch):
     monkeypatch.setattr(ward_in_rounds, "_PART", 40)
     h3m, truth = families(np.random.default_rng(1), 50, 12)
     base, compared = base_of(h3m), []
-    plain = ward_in_rounds.divergences
+    plain = ward_in_rounds.symmetrised
     monkeypatch.setattr(
-        ward_in_rounds, "divergences", lambda models, *a: compared.append(len(models)) or plain(models, *a)
+        ward_in_rounds, "symmetrised", lambda models, *a: compared.append(len(models)) or plain(models, *a)
     )
     labels = ward_in_rounds.ward_in_rounds(base, 50, np.random.default_rng(2))
     assert adjusted_rand_score(truth, labels) > 0.99
@@ -104,3 +104,30 @@ def test_vhem_begins_with_rounds_where_there_are_too_many_pairs(monkeypatch):
     rounds = VHEM(30, random_state=0).fit(h3m)
     assert adjusted_rand_score(truth, rounds.labels_) == 1.0
     assert rounds.lower_bounds_[-1] == pytest.approx(at_once.lower_bounds_[-1], rel=1e-9)
+
+
+def test_a_giant_cluster_needs_no_table_of_all_its_pairs(monkeypatch):
+    for module in (cluster_starts, ward_in_rounds):
+        monkeypatch.setattr(module, "AT_ONCE", 60)
+    monkeypatch.setattr(ward_in_rounds, "_PART", 40)
+    monkeypatch.setattr(cluster_starts, "MOST_COMPARED", 50)
+    rng, largest = np.random.default_rng(9), []
+    near = [HMM([1.0], [[1.0]], [[0.01 * rng.normal()]], [[1.0]]) for _ in range(380)]
+    far = [HMM([1.0], [[1.0]], [[100.0 + 50.0 * k]], [[1.0]]) for k in range(20)]
+    plain = cluster_starts.expected_log_likelihood
+    monkeypatch.setattr(
+        cluster_starts, "expected_log_likelihood",
+        lambda a, b, *rest, **options: largest.append(len(a) * len(b)) or plain(a, b, *rest, **options),
+    )  # fmt: skip
+    fit = VHEM(21, random_state=0).fit(H3M(near + far))
+    assert len(set(fit.labels_[:380])) == 1
+    assert len(set(fit.labels_)) == 21
+    assert max(largest) <= 50**2
+
+
+def test_divergences_that_are_no_numbers_are_refused(monkeypatch):
+    base = base_of(random_h3m(np.random.default_rng(10), 12))
+    plain = ward_in_rounds.symmetrised
+    monkeypatch.setattr(ward_in_rounds, "symmetrised", lambda *given: np.full_like(plain(*given), np.nan))
+    with pytest.raises(ValueError, match="a divergence between HMMs is not finite"):
+        ward_in_rounds.ward_in_rounds(base, 3, np.random.default_rng(0))

@@ -143,8 +143,8 @@ def check_types(hints: dict[str, Any], values: State, complete: bool = True) -> 
             )  # fmt: skip
 
 
-def register_record(cls: Any, name: str | None = None, but: tuple[str, ...] = ()) -> None:
-    """Register a named tuple, with all its fields but those that are never saved.
+def register_record(cls: Any, name: str | None = None) -> None:
+    """Register a named tuple.
 
     Examples
     --------
@@ -154,14 +154,12 @@ def register_record(cls: Any, name: str | None = None, but: tuple[str, ...] = ()
     ...     score: float
     >>> register_record(Result, "doc/Result")
     """
-    fields = [field for field in cls._fields if field not in but]
 
     def unpack(state: State) -> Any:
-        hints = get_type_hints(cls)
-        check_types({field: hints[field] for field in fields}, {**cls._field_defaults, **state})
-        return cls(**{field: value for field, value in state.items() if field not in but})
+        check_types(get_type_hints(cls), {**cls._field_defaults, **state})
+        return cls(**state)
 
-    register(Kind(name or cls.__name__, cls, attributes(*fields), unpack))
+    register(Kind(name or cls.__name__, cls, attributes(*cls._fields), unpack))
 
 
 def register_estimator(

@@ -130,7 +130,8 @@ def _best_center(
     """
     part = base.take(group)
     chains = _centers_of_group(base, weights, group, shape, rng, _CENTERS)
-    chains.append(resize(Chain.of(part.models, _medoid(part, n_threads), base.tau), shape.n_states, shape.n_mix))
+    some = part if len(group) <= MOST_COMPARED else base.take(np.sort(rng.choice(group, MOST_COMPARED, replace=False)))
+    chains.append(resize(Chain.of(some.models, _medoid(some, n_threads), base.tau), shape.n_states, shape.n_mix))
     problem, limits = ReductionProblem(base=Shards.of(part), n_threads=n_threads), Limits(max_iter=10, tol=1e-4)
     runs = run_together(problem, [Centers(stack_chains([chain]), np.ones(1)) for chain in chains], limits)
     best = max(runs, key=lambda one: one.bounds[-1])

@@ -41,8 +41,12 @@ def most_comparable(
 def divergences(models: Models, tau: int, n_threads: int = 1) -> FloatArray:
     """Return the symmetrised divergences of all pairs, in SciPy's condensed form; those of long courses roughly."""
     times = pace(topology_of(models.startprob, models.transmat), tau)
-    models = quickened(models, times)
-    J = times * expected_log_likelihood(models, models, tau // times, n_threads=n_threads)
+    return times * symmetrised(quickened(models, times), tau // times, n_threads)
+
+
+def symmetrised(models: Models, tau: int, n_threads: int = 1) -> FloatArray:
+    """Return the symmetrised divergences of all pairs over τ frames, in SciPy's condensed form."""
+    J = expected_log_likelihood(models, models, tau, n_threads=n_threads)
     loss = np.maximum(np.diagonal(J)[:, None] - J, 0.0)
     return np.asarray(squareform(loss + loss.T, checks=False))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -117,7 +118,7 @@ class DynamicTextureMixture(EMClusterer):
             check_same_dimensions(self.init, sequences.n_dims)
         problem, filled = self._problem(sequences), _filled(sequences)
         seeds = generator(self.random_state).spawn(1 if isinstance(self.init, MixtureOfLDS) else self.n_init)
-        runs = [self._run(filled, problem, start, deepcopy(rng)) for rng in seeds for start in self._starts()]
+        runs = self._runs(filled, problem, seeds)
         best = max(runs, key=lambda r: r.bounds[-1])
         self.model_ = keep(self, best, ordered=not isinstance(self.init, MixtureOfLDS))
         warn_of_run(best, type(self).__name__, self.max_iter, self.tol)
@@ -172,6 +173,19 @@ class DynamicTextureMixture(EMClusterer):
             stable=self.stable,
         )
 
+    def _runs(self, filled: Sequences, problem: TextureProblem, seeds: list[np.random.Generator]) -> list[Run]:
+        """Return the runs from all starts; one that the data are too short for is left out if there are others."""
+        runs, refused = list[Run](), list[InputError]()
+        for rng in seeds:
+            for start in self._starts():
+                try:
+                    runs.append(self._run(filled, problem, start, deepcopy(rng)))  # as it would be alone
+                except InputError as error:
+                    refused.append(error)
+        if not runs or (refused and self.init != "auto"):
+            raise refused[0]
+        return runs
+
     def _run(
         self, filled: Sequences, problem: TextureProblem, start: str | MixtureOfLDS, rng: np.random.Generator
     ) -> Run:
@@ -189,11 +203,14 @@ class DynamicTextureMixture(EMClusterer):
 
     def _from_groups(self, sequences: Sequences, rng: np.random.Generator) -> Systems:
         from sklearn.cluster import KMeans  # noqa: PLC0415  (slow to import)
+        from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415
 
         features = np.array([np.concatenate([y.mean(0), y.std(0)]) for y in sequences])
         spread = features.std(0)
         scaled = (features - features.mean(0)) / np.where(spread > 0, spread, 1.0)
-        labels = KMeans(self.n_components, n_init=3, random_state=int(rng.integers(2**31))).fit_predict(scaled)
+        with warnings.catch_warnings():  # fewer groups than components: the others start from all sequences
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            labels = KMeans(self.n_components, n_init=3, random_state=int(rng.integers(2**31))).fit_predict(scaled)
         every = list(sequences)
         groups = [[every[i] for i in np.flatnonzero(labels == k)] or every for k in range(self.n_components)]
         return stacked([pca_system(group, self.n_states) for group in groups])

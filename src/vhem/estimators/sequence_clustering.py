@@ -34,7 +34,7 @@ from vhem.em.quickened import quickened
 from vhem.em.shortened import Shortened
 from vhem.em.slopes import with_slopes, without_slopes
 from vhem.em.topology import topology_of
-from vhem.em.ward import MOST_COMPARED, divergences, most_comparable, ward_partitions
+from vhem.em.ward import divergences, most_comparable, ward_partitions
 from vhem.emissions import Components, Gaussian
 from vhem.kernels.engine import n_threads
 from vhem.kernels.models import Models
@@ -43,7 +43,7 @@ from vhem.sequences import Sequences, SequencesLike, as_sequences
 from vhem.sequences.slopes import names_with_slopes
 
 _ANY = "ergodic"
-_SAMPLE = MOST_COMPARED  # items whose HMMs are compared pairwise; the others follow the likelihoods
+_PER_CLUSTER, _MOST_COMPARED = 10, 6000  # items whose HMMs are compared pairwise; the others follow the likelihoods
 _TOL = 1e-4
 _CONFIRMED = 0.5  # adjusted Rand index of clusters before and after EM; below, HMMs of single items show few of them
 
@@ -336,7 +336,8 @@ class SequenceClustering(LabelFrame, Clusterer):
     def _partitions(self, batch: Batch, models: dict[str, Models], rng: np.random.Generator) -> dict[str, IntArray]:
         """Return the distinct partitions that Ward's trees give."""
         n, tau, threads = len(batch.ids), compared_length(batch, self.topology_), n_threads(self.n_jobs)
-        most = min(_SAMPLE, max(most_comparable(self.topology_, tau, self.n_states_), 10 * self.n_clusters))
+        enough = max(self.n_clusters, min(_PER_CLUSTER * self.n_clusters, _MOST_COMPARED))
+        most = max(most_comparable(self.topology_, tau, self.n_states_), enough)
         chosen = np.arange(n) if n <= most else np.sort(rng.choice(n, most, replace=False))
         apart = {name: divergences(items.take(chosen), tau, threads) for name, items in models.items()}
         apart["damped"] = np.log1p(apart[_best_known(models)])  # what is far from all decides less about the rest

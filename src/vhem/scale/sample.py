@@ -49,9 +49,8 @@ class Sample(NamedTuple):
         """Return the sample of both streams."""
         if other.sequences is None:
             return self
-        both = self._replace(waiting=(*self.waiting, other))
-        full = len(self.keys) == self.size
-        return both if full and sum(len(one.keys) for one in both.waiting) <= _WAITING * self.size else both.whole()
+        both = self._replace(waiting=(*self.waiting, other.whole()))
+        return both if sum(len(one.keys) for one in both.waiting) <= _WAITING * self.size else both.whole()
 
     def whole(self) -> Sample:
         """Return the sample with nothing waiting."""

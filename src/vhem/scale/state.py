@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 from vhem._support.errors import InputError
 from vhem._support.phrases import Count
-from vhem._support.saving import Kind, register, register_record
+from vhem._support.saving import Kind, check_types, register, register_record
 from vhem.emissions.storing import packed, unpacked
 from vhem.files import ModelFileError, load
 from vhem.files.model_files import save
@@ -66,7 +66,7 @@ class State(NamedTuple):
 
     def save(self, path: str | Path) -> None:
         """Write a checkpoint, whole or not at all."""
-        save(self._replace(sample=self.sample.whole()), path)
+        save(self, path)
 
     def rest_of(self, parts: Iterator[Part]) -> Iterator[Part]:
         """Yield the parts not yet processed, after making sure that the others are the same as before."""
@@ -141,8 +141,19 @@ def _pack_models(models: Models) -> dict[str, Any]:
     return {**rows, **packed(models.components), "n_states": models.n_states}
 
 
+def _pack_sample(sample: Sample) -> dict[str, Any]:
+    whole = sample.whole()
+    return {"size": whole.size, "keys": whole.keys, "sequences": whole.sequences}
+
+
+def _unpack_sample(state: dict[str, Any]) -> Sample:
+    hints = get_type_hints(Sample)
+    check_types({name: hints[name] for name in ("size", "keys", "sequences")}, state)
+    return Sample(state["size"], state["keys"], state["sequences"])
+
+
 _ROWS = ("startprob", "transmat", "mix_weights")
 register(Kind("Parameters", Models, _pack_models, _unpack_models))
 register_record(Summary, "PartitionedH3M.Summary")
-register_record(Sample, "PartitionedH3M.Sample", but=("waiting",))
+register(Kind("PartitionedH3M.Sample", Sample, _pack_sample, _unpack_sample))
 register_record(State, "PartitionedH3M.State")
