@@ -27,6 +27,7 @@ def test_optima_are_counted() -> None:
     assert sure == HowSure(n_restarts=6, n_best=3, n_optima=3, n_once=1)
     assert sure.enough
     assert "3 of 6 restarts" in sure.sentence
+    assert HowSure.of(np.array([-1.0])).sentence.startswith("There was one start only")
     assert HowSure.of(np.array([-1.0, -1.0])).sentence == "2 of 2 restarts found the best bound."
 
 

@@ -47,6 +47,8 @@ class HowSure(NamedTuple):
     @property
     def sentence(self) -> str:
         """The same in words."""
+        if self.n_restarts == 1:
+            return "There was one start only, so its bound was compared with no other: n_init starts more."
         found = f"{self.n_best} of {self.n_restarts} restarts found the best bound."
         if self.n_optima == 1:
             return found

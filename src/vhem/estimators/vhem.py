@@ -101,7 +101,9 @@ class VHEM(LabelFrame, TransformerMixin, EMClusterer):  # type: ignore[misc]
         Nodes per Gaussian of the observed bound, an even number.
     init : {"auto", "ward", "kmeans++", "emissions", "base", "spectral"}, H3M or list of HMM
         Where to start. "ward": the parts of Ward's tree on the divergences between inputs, with a centre for each; for
-        left-right inputs these are left-right too, and stay so. "spectral": the same of spectral clusters. "kmeans++":
+        left-right inputs these are left-right too, and stay so. The tree is made of a random sample if there are more
+        than 1,500 inputs and more than twenty per cluster; above 6,000 inputs it grows in parts drawn at random, so
+        that the result depends on `random_state`. "spectral": the same of spectral clusters. "kmeans++":
         inputs far from one another. "emissions": groups around such inputs, their states made from the pooled emissions
         of the group. "base": distinct inputs drawn at random. "auto": Ward's start and, if `n_init` is larger, all but
         the spectral one in turn. An H3M is used once, as it is, and the order of its clusters and states is kept;
